@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::http::request::Parts;
-use bursar::meter::{Caller, Meter, MeterError, MeterSettings, QuotaExceeded, Standing, Verdict};
+use bursar::meter::{Caller, ChargeOutcome, Meter, MeterError, MeterSettings, QuotaExceeded, Standing};
 use bursar::{Bursar, Clock, Context};
 use sha2::{Digest, Sha256};
 
@@ -48,10 +48,10 @@ impl Metering {
     ) -> Result<Option<Standing>, QuotaRefusal> {
         let Some(caller) = self.metered_caller(principal) else { return Ok(None) };
         match self.meter.in_context(context.clone()).charge_request(&caller, parts, body_bytes as u64).await {
-            Verdict::Paid(standing) => Ok(Some(standing)),
-            Verdict::Bypassed | Verdict::FailedOpen => Ok(None),
-            Verdict::Exceeded(exceeded) => Err(QuotaRefusal::from(exceeded)),
-            Verdict::FailedClosed => {
+            ChargeOutcome::Paid(standing) => Ok(Some(standing)),
+            ChargeOutcome::Bypassed | ChargeOutcome::FailedOpen => Ok(None),
+            ChargeOutcome::Exceeded(exceeded) => Err(QuotaRefusal::from(exceeded)),
+            ChargeOutcome::FailedClosed => {
                 let detail = "the caller's quota could not be checked; nothing was changed; retry";
                 let problem = Problem::new(Kind::Unavailable, detail);
                 let problem = problem.retry_after(std::time::Duration::from_secs(1));

@@ -1,4 +1,4 @@
-//! What can come of a request that was not done.
+//! The error of every fallible call.
 
 use std::sync::Arc;
 
@@ -7,60 +7,64 @@ use bursar_store::StoreError;
 
 use crate::api::jobs::LostLease;
 
-/// Why a request was not done.
+/// Why a request was not executed. Unless a variant says otherwise, nothing was changed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The rules say no. Nothing has changed.
+    /// The request was refused by a rule: it is invalid, or the current state does not allow it. Nothing was changed.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// A lease that was ended in the caller's own transaction is lost ([`Refusal::LeaseLost`]), and what was reported as spent is
-    /// charged there only: with a rollback it would be gone. [`Error::bill`] charges it outside; it is done in the background if
-    /// nobody does it. `Bursar::transaction` has done it when it returns.
+    /// A lease that was ended in the caller's own transaction is lost ([`Refusal::LeaseLost`]). The reported usage is
+    /// charged in that transaction only, so a rollback undoes the charge. [`Error::bill`] charges it outside; if it is not
+    /// called, a background task does it. `Bursar::transaction` charges it before it returns.
     #[error("{}", .0.refusal())]
     LeaseLost(LostLease),
-    /// Too much is waiting already. Nothing has changed; try again later.
+    /// The queue of waiting requests is full. Nothing was changed; retry later.
     #[error("overloaded: {waiting} requests are waiting; try again later")]
     Overloaded {
-        /// How many are waiting.
+        /// The number of waiting requests.
         waiting: usize,
     },
-    /// The database could not do it.
+    /// The database failed. Nothing was changed, except after [`StoreError::UnknownOutcome`].
     #[error(transparent)]
     Store(Arc<StoreError>),
-    /// The engine stumbled over the request; the error was logged. Nothing has changed.
+    /// A bug in Bursar: a request made the engine panic, which is logged and changes nothing, or returned an unexpected
+    /// answer.
     #[error("internal error: {0}")]
     Internal(String),
 }
 
 impl Error {
-    /// Bursar is closed, or closing.
+    /// Returns whether Bursar is closed or closing.
     pub fn is_closed(&self) -> bool {
         matches!(self, Error::Store(error) if matches!(**error, StoreError::Closed))
     }
 
-    /// Others held what was needed for too long: the same request may be tried again. Within a transaction of the
-    /// caller's own ([`StoreError::RetryTransaction`]), that transaction: roll it back and run it again.
+    /// Returns whether other transactions held a needed lock for too long. The same request can be retried. In the
+    /// caller's own transaction ([`StoreError::RetryTransaction`]), roll that transaction back and run it again.
     pub fn is_busy(&self) -> bool {
         matches!(self, Error::Store(error) if matches!(**error, StoreError::Busy(_) | StoreError::RetryTransaction(_)))
     }
 
-    /// The lease is over, or somebody else has the job: nothing that is done for it counts any more.
+    /// Returns whether the lease is lost: it has expired or was ended, or another worker has the job. Reports under this
+    /// lease no longer change the job.
     pub fn is_lease_lost(&self) -> bool {
         matches!(self.refusal(), Some(Refusal::LeaseLost { .. }))
     }
 
-    /// There is no such job of this tenant.
+    /// Returns whether this tenant has no such job.
     pub fn is_unknown_job(&self) -> bool {
         matches!(self, Error::Refused(Refusal::UnknownJob { .. }))
     }
 
-    /// The job is in a state in which this cannot be done.
+    /// Returns whether the state of the job does not allow the operation.
     pub fn is_wrong_state(&self) -> bool {
         matches!(self, Error::Refused(Refusal::WrongState { .. }))
     }
 
-    /// It may go away by itself: what is safe to repeat may be tried again. Work on jobs is, for fences make it so.
+    /// Returns whether the error is transient, so that a request that is safe to repeat can be retried. Requests with an
+    /// idempotency key are, and so are workers' requests, because of the fence. After an unknown outcome the request may
+    /// have been executed.
     pub fn is_transient(&self) -> bool {
         match self {
             Error::Overloaded { .. } => true,
@@ -71,8 +75,8 @@ impl Error {
         }
     }
 
-    /// Charges what was spent under a lost lease and told in the caller's own transaction, which has ended by now; see
-    /// [`LostLease::bill`]. For any other error there is nothing to do.
+    /// Charges the usage that was reported under a lost lease in the caller's own transaction. Call it after that
+    /// transaction has ended; see [`LostLease::bill`]. Does nothing for any other error.
     pub async fn bill(&self) -> Result<(), Error> {
         match self {
             Error::LeaseLost(lost) => lost.bill().await,
@@ -80,7 +84,7 @@ impl Error {
         }
     }
 
-    /// The refusal, if it is one.
+    /// Returns the refusal, if the error is one.
     pub fn refusal(&self) -> Option<&Refusal> {
         match self {
             Error::Refused(refusal) => Some(refusal),

@@ -1,46 +1,47 @@
-//! Ids and secrets from the system's randomness.
+//! Random ids and secrets.
 
 use bursar_core::id::{IdSource, uuid_v7};
 use bursar_core::time::Time;
 
-/// UUIDv7 ids that grow: within one millisecond they count up from a random start.
+/// A source of increasing UUIDv7 ids. Within one millisecond they count up from a random start.
 #[derive(Debug, Default)]
 pub(crate) struct RandomIds {
     last: u128,
-    pool: Pool,
+    pool: RandomPool,
 }
 
+/// Random bytes, read from the system in bulk to save system calls.
 #[derive(Debug)]
-struct Pool {
+struct RandomPool {
     bytes: [u8; 512],
     used: usize,
 }
 
-impl Default for Pool {
-    fn default() -> Pool {
-        Pool { bytes: [0; 512], used: 512 }
+impl Default for RandomPool {
+    fn default() -> RandomPool {
+        RandomPool { bytes: [0; 512], used: 512 }
     }
 }
 
 impl IdSource for RandomIds {
     fn next_id(&mut self, now: Time) -> u128 {
-        // A clock that stands or goes back must not make ids that sort before earlier ones.
-        let passed = uuid_v7(now, 0) >> MILLIS > self.last >> MILLIS;
-        self.last = if passed { uuid_v7(now, u128::from_be_bytes(self.pool.take())) } else { bump(self.last) };
+        // If the clock stops or goes back, ids must still not sort before earlier ones.
+        let advanced = uuid_v7(now, 0) >> MILLIS_SHIFT > self.last >> MILLIS_SHIFT;
+        self.last = if advanced { uuid_v7(now, u128::from_be_bytes(self.pool.take())) } else { successor(self.last) };
         self.last
     }
 }
 
-/// Below the bits that tell the millisecond.
-const MILLIS: u32 = 80;
+/// The number of bits below the millisecond timestamp of a UUIDv7.
+const MILLIS_SHIFT: u32 = 80;
 
-/// The next id after one, with version and variant kept.
-fn bump(id: u128) -> u128 {
+/// Returns the next id, with the same version and variant. Carries into the timestamp if the lower bits are used up.
+fn successor(id: u128) -> u128 {
     let low = id & 0x3fff_ffff_ffff_ffff;
-    if low < 0x3fff_ffff_ffff_ffff { id + 1 } else { (id - low) + (1 << 80) }
+    if low < 0x3fff_ffff_ffff_ffff { id + 1 } else { (id - low) + (1 << MILLIS_SHIFT) }
 }
 
-impl Pool {
+impl RandomPool {
     fn take(&mut self) -> [u8; 16] {
         if self.used + 16 > self.bytes.len() {
             random(&mut self.bytes);
@@ -52,9 +53,9 @@ impl Pool {
     }
 }
 
-/// Fills a buffer with randomness fit for secrets.
+/// Fills a buffer with cryptographically secure random bytes.
 pub(crate) fn random(buffer: &mut [u8]) {
-    getrandom::fill(buffer).expect("the system has randomness");
+    getrandom::fill(buffer).expect("the system provides random bytes");
 }
 
 #[cfg(test)]
@@ -62,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_grow_also_when_the_clock_does_not() {
+    fn ids_increase_even_if_the_clock_goes_back() {
         let mut ids = RandomIds::default();
         let mut last = 0;
         for step in [1_000_000, 1_000_000, 5, 1_000_001, 2_000_000, 1_999_999] {

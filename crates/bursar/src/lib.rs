@@ -87,7 +87,7 @@ pub use crate::api::credentials::{Credentials, Issued};
 pub use crate::api::grants::{Grants, Minted};
 pub use crate::api::held::Held;
 pub use crate::api::instance::Bursar;
-pub use crate::api::jobs::{Acted, Attempt, AttemptEnd, Count, Failure, Jobs, LostLease, commands_of};
+pub use crate::api::jobs::{Acted, Attempt, AttemptEnd, Failure, JobCount, Jobs, LostLease, commands_of};
 pub use crate::api::journal::{HistoryMark, Journal, JournalEvent};
 pub use crate::api::ledger::{BalanceView, BudgetView, Ledger};
 pub use crate::api::options::Options;

@@ -1,5 +1,5 @@
-//! Counted, not timed: how often a metered command takes memory from the system. Alone in this program, for all that is taken in it
-//! is counted, by whichever thread.
+//! Counts the allocations of a metered command. The only test of this program, because the allocations of all threads are
+//! counted.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -18,11 +18,11 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 #[global_allocator]
 static COUNTED: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Commands that are counted.
+/// The commands that are measured.
 const COMMANDS: usize = 500;
-/// Allocations of a metered command that is asked for alone: the answer, the journal, the rows and the way through the engine.
+/// The most allocations of a metered command in a batch of its own: answer, journal, rows and engine.
 const ALONE_MAX: usize = 180;
-/// The same as one of a batch, in the store.
+/// The most allocations of a metered command in a shared batch, in the store only.
 const SHARED_MAX: usize = 40;
 
 fn scope() -> Scope {
@@ -33,7 +33,7 @@ fn job() -> JobSpec {
     JobSpec::new(Queue::new("q").unwrap(), JobKind::new("work").unwrap(), Payload::of(&"small").unwrap())
 }
 
-/// A hold that its job owns, and the job.
+/// Returns a command with a job that owns a hold.
 fn metered() -> Arc<Request> {
     let (charges, jobs) = (vec![Charge::new(scope(), 1)], vec![job()]);
     Arc::new(Op::Submit(Command { charges, jobs, settle: Settle::Job, ..Command::default() }).into())
@@ -43,18 +43,18 @@ fn budget() -> Budget {
     Budget::new([Limit::new(1 << 40, Window::Lifetime)])
 }
 
-/// How often memory was taken since, for each command.
+/// Returns the allocations for each command since the start of the region.
 fn each(region: &Region<'_, System>) -> usize {
     let taken = region.change();
     (taken.allocations + taken.reallocations) / COMMANDS
 }
 
 #[tokio::test]
-async fn metered_command_takes_memory_a_bounded_number_of_times() {
+async fn a_metered_command_makes_a_bounded_number_of_allocations() {
     let bursar = Bursar::options("sqlite::memory:").upkeep(None).open().await.unwrap();
     bursar.ledger().define("team", budget()).await.unwrap();
     let submit = async || bursar.command().charge("team", 1).settle_with_job().job(job()).submit().await.unwrap();
-    // Statements are prepared and tables of the process grow in the beginning.
+    // Warm up: statements are prepared and caches grow first.
     for _ in 0..COMMANDS {
         submit().await;
     }

@@ -1,4 +1,4 @@
-//! Bad input: each a typed error that says what to do, with nothing changed.
+//! Bad input: every case is a typed error that says what to do, and nothing is changed.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -23,7 +23,7 @@ fn field(error: Error) -> &'static str {
 }
 
 #[tokio::test]
-async fn bad_commands_are_named_and_change_nothing() {
+async fn an_invalid_command_names_its_field_and_changes_nothing() {
     let bursar = room().await;
     let before = bursar.health().await.unwrap().position;
     let minute = Duration::from_secs(60);
@@ -46,13 +46,13 @@ async fn bad_commands_are_named_and_change_nothing() {
         (bursar.because(&big).command().charge("room", 1).submit().await, "context.reason"),
     ];
     for (answer, expected) in cases {
-        assert_eq!(field(answer.expect_err("it is invalid")), expected);
+        assert_eq!(field(answer.expect_err("the command is invalid")), expected);
     }
     let charges = (0..10_000).map(|n| Charge::new(Scope::new(format!("s{n}")).unwrap(), 1)).collect();
     let huge = Command { charges, settle: Settle::Now, ..Command::default() };
     let refused = bursar.request(Request::from(Op::Submit(huge))).await.unwrap_err();
     assert_eq!(refused.to_string(), "charges has 10000 entries; at most 1000 are allowed");
-    assert_eq!(bursar.health().await.unwrap().position, before, "nothing happened");
+    assert_eq!(bursar.health().await.unwrap().position, before, "nothing was written");
 }
 
 #[tokio::test]
@@ -74,7 +74,7 @@ async fn amounts_that_overflow_are_refused() {
 }
 
 #[tokio::test]
-async fn unknown_and_foreign_things_are_told_apart_from_nothing() {
+async fn things_of_other_tenants_are_reported_as_unknown() {
     let bursar = room().await;
     let ledger = bursar.ledger();
     let unknown = ledger.post("nowhere", 1).await.unwrap_err();
@@ -111,7 +111,7 @@ async fn fails_to_open(url: &str) -> std::sync::Arc<StoreError> {
 }
 
 #[tokio::test]
-async fn databases_that_cannot_be_used_say_why() {
+async fn an_unusable_database_is_reported_with_a_reason() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| format!("sqlite://{}", folder.path().join(name).display());
     assert!(matches!(*fails_to_open("mysql://x:secret@y").await, StoreError::BadUrl(_)));
@@ -123,7 +123,7 @@ async fn databases_that_cannot_be_used_say_why() {
     let damaged = fails_to_open(&path("text.db")).await;
     assert!(damaged.to_string().contains("bursar doctor"), "{damaged}");
     let text = std::fs::read_to_string(folder.path().join("text.db")).unwrap();
-    assert!(text.starts_with("this is not a database"), "it was not overwritten");
+    assert!(text.starts_with("this is not a database"), "the file is unchanged");
 
     let no_file = Bursar::options(&path("none.db")).migrate(false).open().await.err().map(store).unwrap();
     assert!(matches!(*no_file, StoreError::Unavailable { .. }), "{no_file}");
@@ -147,13 +147,13 @@ async fn file_locked_by_another_program_is_busy() {
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let busy = bursar.ledger().post("room", 1).await.unwrap_err();
     assert!(busy.is_busy(), "{busy}");
-    assert_eq!(bursar.ledger().budget("room").await.unwrap().unwrap().balances[0].posted, 0, "readers go on");
+    assert_eq!(bursar.ledger().budget("room").await.unwrap().unwrap().balances[0].posted, 0, "readers are not blocked");
     other.execute_batch("ROLLBACK").unwrap();
     bursar.ledger().post("room", 1).await.unwrap();
 }
 
 #[tokio::test]
-async fn corruption_in_use_admits_nothing() {
+async fn a_corrupt_row_fails_only_its_own_requests() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("b.db");
     let url = format!("sqlite://{}", file.display());
@@ -162,19 +162,19 @@ async fn corruption_in_use_admits_nothing() {
     for name in ["room", "other"] {
         ledger.define(name, Budget::new([Limit::new(100, Window::Lifetime)])).await.unwrap();
     }
-    // One row that cannot be read fails its own requests, not those of others, also in one batch.
+    // An unreadable row fails its own requests, not the others of the same batch.
     let other = rusqlite::Connection::open(&file).unwrap();
     other.execute("UPDATE bursar_scopes SET state = x'ff00' WHERE scope = 'room'", []).unwrap();
     let (bad, good) = tokio::join!(ledger.post("room", 1), ledger.post("other", 1));
     assert!(matches!(*store(bad.unwrap_err()), StoreError::Corrupt { .. }));
     good.unwrap();
-    // The journal can be read, so that the way back is a rebuild.
+    // The journal is intact, so a rebuild restores the row.
     bursar.rebuild().await.unwrap();
     ledger.post("room", 1).await.unwrap();
     assert!(bursar.verify().await.unwrap().is_ok());
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it is given to map_err")]
+#[expect(clippy::needless_pass_by_value, reason = "passed to map_err")]
 fn other(error: rusqlite::Error) -> Error {
     Error::Internal(error.to_string())
 }
@@ -203,6 +203,6 @@ async fn closures_that_panic_or_never_end_are_rolled_back() {
         let refused = bursar.transaction(move |tx| tx.connection().execute_batch(forbidden).map_err(other)).await;
         assert!(refused.unwrap_err().to_string().contains("not authorized"), "{forbidden}");
     }
-    assert!(bursar.ledger().budget("free").await.unwrap().is_none(), "nothing was left behind");
+    assert!(bursar.ledger().budget("free").await.unwrap().is_none(), "everything was rolled back");
     bursar.ledger().post("room", 1).await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! The engine: shared commits, bounds, failures, the end.
+//! The engine: shared commits, bounds, failures and closing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ fn budget(cap: i64) -> Budget {
     Budget::new([Limit::new(cap, Window::Lifetime)])
 }
 
-/// A clock that panics when it is told to: what is deep inside a batch can fail too.
+/// A clock that panics on demand, within a batch.
 struct Fragile(AtomicUsize);
 
 impl Clock for Fragile {
@@ -41,9 +41,8 @@ async fn many_callers_share_commits() {
     bursar.close().await;
 }
 
-/// Callers that are few are told by two, but listeners by one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn listeners_hear_in_the_order_of_commits() {
+async fn listeners_receive_events_in_the_order_of_commits() {
     let bursar = Bursar::options("sqlite::memory:").upkeep(None).open().await.unwrap();
     bursar.ledger().define("room", budget(1_000_000)).await.unwrap();
     let mut notices = bursar.listen();
@@ -120,9 +119,8 @@ async fn panic_in_a_batch_answers_its_callers_and_leaves_the_engine_alive() {
     assert_eq!(bursar.ledger().budget("room").await.unwrap().unwrap().balances[0].posted, 1);
 }
 
-/// Panics only for one scope: a rule that stumbles over one row.
 #[tokio::test]
-async fn what_cannot_be_read_fails_alone_also_beside_others_in_a_batch() {
+async fn an_unreadable_row_fails_one_request_of_a_batch() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("b.db");
     let bursar = Bursar::options(&format!("sqlite://{}", file.display())).upkeep(None).open().await.unwrap();
@@ -142,7 +140,7 @@ async fn what_cannot_be_read_fails_alone_also_beside_others_in_a_batch() {
     assert_eq!((counters.done, counters.failed), (39, 1));
 }
 
-/// A log that cannot be written, on a full disk for one, and panics for it.
+/// A logger that panics, as one on a full disk might.
 struct FullLog;
 
 impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for FullLog {
@@ -152,7 +150,7 @@ impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for FullLog {
 }
 
 #[tokio::test]
-async fn a_failure_that_cannot_even_be_logged_is_its_own_only() {
+async fn a_failing_logger_affects_only_its_own_request() {
     use tracing_subscriber::layer::SubscriberExt;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("b.db");
@@ -161,17 +159,17 @@ async fn a_failure_that_cannot_even_be_logged_is_its_own_only() {
     bursar.ledger().define("spoiled", budget(9)).await.unwrap();
     let other = rusqlite::Connection::open(&file).unwrap();
     other.execute("UPDATE bursar_scopes SET state = x'00' WHERE scope = 'spoiled'", []).unwrap();
-    // The lanes of this runtime run on this thread.
+    // The committers of this runtime run on this thread.
     let full = tracing::subscriber::set_default(tracing_subscriber::registry().with(FullLog));
     let lost = bursar.ledger().post("spoiled", 1).await.unwrap_err();
     assert!(matches!(&lost, Error::Store(error) if matches!(**error, StoreError::UnknownOutcome(_))), "{lost}");
     drop(full);
-    let patient = tokio::time::timeout(Duration::from_secs(20), bursar.ledger().post("room", 1)).await;
-    patient.expect("the lane goes on").unwrap();
+    let next = tokio::time::timeout(Duration::from_secs(20), bursar.ledger().post("room", 1)).await;
+    next.expect("the committer still runs").unwrap();
 }
 
 #[tokio::test]
-async fn close_answers_everything_it_accepted_and_refuses_the_rest() {
+async fn close_answers_accepted_requests_and_refuses_the_rest() {
     let bursar = Bursar::options("sqlite::memory:").upkeep(None).open().await.unwrap();
     bursar.ledger().define("room", budget(1_000_000)).await.unwrap();
     let mut callers = JoinSet::new();
@@ -179,7 +177,7 @@ async fn close_answers_everything_it_accepted_and_refuses_the_rest() {
         let bursar = bursar.clone();
         callers.spawn(async move { bursar.ledger().post("room", 1).await.map(drop) });
     }
-    // Some have been accepted by now, some not.
+    // Some requests are accepted by now, others are not.
     callers.join_next().await.unwrap().unwrap().unwrap();
     let survivor = bursar.clone();
     bursar.close().await;
@@ -193,9 +191,9 @@ async fn close_answers_everything_it_accepted_and_refuses_the_rest() {
     assert!(matches!(survivor.verify().await, Err(Error::Store(error)) if matches!(*error, StoreError::Closed)));
 }
 
-/// A process may end, and the file be copied, right after `close`: everything is in the one file then.
+/// After `close`, the write-ahead log is merged into the database file, which can be copied.
 #[tokio::test]
-async fn after_close_everything_is_in_the_one_file() {
+async fn after_close_the_database_is_one_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("bursar.db");
     for round in 1..=20 {
@@ -216,7 +214,7 @@ async fn after_close_everything_is_in_the_one_file() {
 }
 
 #[tokio::test]
-async fn two_instances_live_in_one_process() {
+async fn two_instances_work_in_one_process() {
     let first = Bursar::open("sqlite::memory:").await.unwrap();
     let second = Bursar::open("sqlite::memory:").await.unwrap();
     first.ledger().define("room", budget(100)).await.unwrap();
@@ -227,7 +225,7 @@ async fn two_instances_live_in_one_process() {
 }
 
 #[tokio::test]
-async fn listener_that_lags_is_told_and_affects_nobody() {
+async fn a_lagging_listener_learns_what_it_missed_and_blocks_no_request() {
     let bursar = Bursar::options("sqlite::memory:").upkeep(None).open().await.unwrap();
     bursar.ledger().define("room", budget(1_000_000)).await.unwrap();
     let mut lagging = bursar.listen();
@@ -237,13 +235,13 @@ async fn listener_that_lags_is_told_and_affects_nobody() {
         callers.spawn(async move { bursar.ledger().post("room", 1).await.map(drop) });
     }
     assert!(callers.join_all().await.into_iter().all(|answer| answer.is_ok()));
-    let missed = lagging.next().await.expect("open").expect_err("it lags");
+    let missed = lagging.next().await.expect("open").expect_err("the listener lags");
     assert!(missed.commands >= 900, "{missed}");
-    assert_eq!(lagging.next().await.expect("open").expect("from here on").event().kind(), "spend.posted");
+    assert_eq!(lagging.next().await.expect("open").expect("later events arrive").event().kind(), "spend.posted");
 }
 
 #[tokio::test]
-async fn upkeep_sweeps_by_itself() {
+async fn background_maintenance_sweeps_expired_holds() {
     let bursar = Bursar::options("sqlite::memory:").upkeep(Some(Duration::from_millis(5))).open().await.unwrap();
     let mut short = budget(100);
     short.hold.ttl_min = bursar::Span::from_millis(1);
@@ -258,14 +256,14 @@ async fn upkeep_sweeps_by_itself() {
             }
         }
     };
-    tokio::time::timeout(Duration::from_secs(30), swept).await.expect("it is swept");
+    tokio::time::timeout(Duration::from_secs(30), swept).await.expect("the hold is swept");
     let hold = bursar.ledger().find(placed).await.unwrap().unwrap();
     assert_eq!(hold.state, bursar::HoldState::Expired);
     bursar.close().await;
 }
 
 #[tokio::test]
-async fn replayed_mint_does_not_show_the_token_again() {
+async fn a_replayed_mint_does_not_return_the_token() {
     let bursar = Bursar::options("sqlite::memory:").upkeep(None).open().await.unwrap();
     let mint = || {
         let (purpose, subject) = ("upload".try_into().unwrap(), "s".try_into().unwrap());
@@ -282,16 +280,16 @@ async fn replayed_mint_does_not_show_the_token_again() {
     grants.redeem("upload", "s", &first.token.unwrap()).await.unwrap();
 }
 
-/// Who asks again as soon as he is answered shares the next batch with all others who do.
+/// Callers that send the next request as soon as they are answered share the next batch.
 #[tokio::test]
 async fn a_few_callers_share_every_batch() {
     let bursar = Bursar::options("sqlite::memory:").upkeep(None).open().await.unwrap();
     bursar.ledger().define("team", budget(1_000_000)).await.unwrap();
     let before = bursar.counters().batches;
     let mut callers = JoinSet::new();
-    for place in 0..20 {
-        // Half of them come while the first batch is under way.
-        while place == 10 && bursar.counters().batches == before {
+    for caller in 0..20 {
+        // Half of the callers start while the first batch is in flight.
+        while caller == 10 && bursar.counters().batches == before {
             tokio::task::yield_now().await;
         }
         let bursar = bursar.clone();

@@ -1,4 +1,4 @@
-//! Handles are used once: settling twice does not compile, and a dropped one settles itself.
+//! Handles of holds: settling twice does not compile, and a dropped handle settles its hold.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -18,10 +18,10 @@ async fn room() -> Bursar {
     bursar
 }
 
-/// Waits until something is told of a hold, and says what.
+/// Waits for the next event and returns its kind.
 async fn next_kind(notices: &mut bursar::Notices) -> &'static str {
-    let told = tokio::time::timeout(Duration::from_secs(120), notices.next()).await;
-    told.expect("something is told within two minutes").expect("open").expect("not lagging").event().kind()
+    let next = tokio::time::timeout(Duration::from_secs(120), notices.next()).await;
+    next.expect("an event within two minutes").expect("open").expect("not lagging").event().kind()
 }
 
 #[tokio::test]
@@ -44,7 +44,7 @@ async fn dropped_handle_with_a_floor_commits_it() {
     assert_eq!(bursar.ledger().remaining("room").await.unwrap()[0].remaining, Some(93));
 }
 
-/// Counts what is logged as a warning or worse.
+/// Collects logged warnings and errors.
 #[derive(Clone, Default)]
 struct Warnings(Arc<Mutex<Vec<String>>>);
 
@@ -73,13 +73,13 @@ impl tracing::Subscriber for Warnings {
 }
 
 impl Warnings {
-    fn said(&self, words: &[&str]) -> bool {
+    fn contain(&self, words: &[&str]) -> bool {
         self.0.lock().unwrap().iter().any(|text| words.iter().all(|word| text.contains(word)))
     }
 }
 
 #[test]
-fn handle_dropped_outside_a_runtime_is_settled_and_told() {
+fn handle_dropped_outside_a_runtime_is_settled_and_logged() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let bursar = runtime.block_on(room());
     let mut notices = bursar.listen();
@@ -90,7 +90,7 @@ fn handle_dropped_outside_a_runtime_is_settled_and_told() {
         let held = if let Some(floor) = floor { held.with_floor(floor) } else { held };
         assert!(tokio::runtime::Handle::try_current().is_err(), "there is no runtime here");
         tracing::subscriber::with_default(warnings.clone(), || drop(held));
-        assert!(warnings.said(&["dropped without being settled", &id]));
+        assert!(warnings.contain(&["dropped without being settled", &id]));
         assert_eq!(runtime.block_on(next_kind(&mut notices)), "hold.placed");
         assert_eq!(runtime.block_on(next_kind(&mut notices)), kind);
         let remaining = runtime.block_on(bursar.ledger().remaining("room")).unwrap();
@@ -99,7 +99,7 @@ fn handle_dropped_outside_a_runtime_is_settled_and_told() {
 }
 
 #[test]
-fn handle_that_outlives_its_runtime_is_told_and_expires() {
+fn handle_that_outlives_its_runtime_is_logged_and_expires() {
     let folder = tempfile::tempdir().unwrap();
     let url = format!("sqlite://{}", folder.path().join("b.db").display());
     let clock = Arc::new(ManualClock::at(Time::from_micros(1_800_000_000_000_000)));
@@ -115,11 +115,15 @@ fn handle_that_outlives_its_runtime_is_told_and_expires() {
     drop(first);
     let (id, warnings) = (held.id(), Warnings::default());
     tracing::subscriber::with_default(warnings.clone(), || drop(held));
-    assert!(warnings.said(&["could not be settled", &format!("{id:?}")]), "{:?}", warnings.0);
+    assert!(warnings.contain(&["hold not settled", &format!("{id:?}")]), "{:?}", warnings.0);
 
     runtime().block_on(async {
         let bursar = open().await;
-        assert_eq!(bursar.ledger().remaining("room").await.unwrap()[0].remaining, Some(60), "it counts while it lives");
+        assert_eq!(
+            bursar.ledger().remaining("room").await.unwrap()[0].remaining,
+            Some(60),
+            "the hold counts until it expires"
+        );
         clock.advance(bursar::Span::from_secs(61));
         assert_eq!(bursar.ledger().remaining("room").await.unwrap()[0].remaining, Some(100));
         assert_eq!(bursar.sweep(500).await.unwrap().expired_count, 1);

@@ -1,4 +1,4 @@
-//! Several lanes on PostgreSQL, and strangers that hold what others want.
+//! Several committers on PostgreSQL, and foreign transactions that hold locks which requests need.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -14,28 +14,29 @@ fn budget() -> Budget {
 }
 
 async fn open(url: &str, upkeep: Option<Duration>) -> Bursar {
-    // Longer than any test here takes: nobody who waits for a stranger is told busy before the stranger ends.
+    // Longer than any test here takes, so that no request times out while it waits for a foreign transaction.
     Bursar::options(url).upkeep(upkeep).patience(Duration::from_secs(600)).open().await.unwrap()
 }
 
-/// A stranger's transaction that has locked a scope by posting to it.
-async fn stranger(bursar: &Bursar, url: &str, scope: &str) -> PgConnection {
+/// Opens a foreign transaction that has locked a scope by posting to it.
+async fn foreign_lock(bursar: &Bursar, url: &str, scope: &str) -> PgConnection {
     let mut conn = PgConnection::connect(url).await.unwrap();
     sqlx::raw_sql("BEGIN").execute(&mut conn).await.unwrap();
     bursar.command().charge(scope, 1).submit_in(&mut conn).await.unwrap();
     conn
 }
 
-/// Nothing here waits for the stranger, or the test would not end: he ends only after all were answered.
+/// The foreign transaction commits only after all other requests were answered: if they waited for it, the test would
+/// hang.
 #[tokio::test(flavor = "multi_thread")]
-async fn stranger_delays_only_those_who_want_his_scope() {
+async fn a_foreign_lock_delays_only_requests_for_its_scope() {
     let url = bursar_testkit::fresh_database();
     let bursar = open(&url, Some(Duration::from_millis(1))).await;
     for scope in ["a", "m", "z"] {
         bursar.ledger().define(scope, budget()).await.unwrap();
     }
-    let mut held = stranger(&bursar, &url, "m").await;
-    // A command over a free scope and the locked one waits, without locking the free one meanwhile.
+    let mut held = foreign_lock(&bursar, &url, "m").await;
+    // A command on a free scope and the locked one waits, without locking the free one.
     let mut waiting = JoinSet::new();
     for pair in [["a", "m"], ["m", "z"]] {
         let bursar = bursar.clone();
@@ -45,7 +46,7 @@ async fn stranger_delays_only_those_who_want_his_scope() {
         for scope in ["a", "z"] {
             bursar.ledger().post(scope, 1).await.unwrap();
         }
-        // Upkeep passes over what is locked, and what is not is tidied.
+        // Maintenance skips locked rows and handles the others.
         bursar.sweep(500).await.unwrap();
     }
     bursar.tidy().await.unwrap();
@@ -58,12 +59,12 @@ async fn stranger_delays_only_those_who_want_his_scope() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_waits_too_long_is_busy_and_the_others_go_on_waiting() {
+async fn a_request_past_its_lock_timeout_is_busy_and_others_keep_waiting() {
     let url = bursar_testkit::fresh_database();
     let patient = open(&url, None).await;
     let hasty = Bursar::options(&url).upkeep(None).patience(Duration::from_millis(50)).open().await.unwrap();
     patient.ledger().define("m", budget()).await.unwrap();
-    let mut held = stranger(&patient, &url, "m").await;
+    let mut held = foreign_lock(&patient, &url, "m").await;
     let waiting = tokio::spawn({
         let patient = patient.clone();
         async move { patient.ledger().post("m", 1).await.map(drop) }
@@ -74,10 +75,10 @@ async fn who_waits_too_long_is_busy_and_the_others_go_on_waiting() {
     hasty.ledger().post("m", 1).await.unwrap();
 }
 
-/// The key of a job is taken in a stranger's transaction that is still open: who wants it waits so long and is told busy, or gets
-/// what becomes of it. Whoever enqueues beside him is done meanwhile.
+/// An open foreign transaction has inserted a job key. A request with the same key waits until its timeout, or until that
+/// transaction ends. Other requests are not delayed.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_key_in_an_open_transaction_is_waited_for_and_nobody_else_is() {
+async fn a_job_key_in_an_open_transaction_delays_only_requests_for_it() {
     let url = bursar_testkit::fresh_database();
     let patient = open(&url, None).await;
     let hasty = Bursar::options(&url).upkeep(None).patience(Duration::from_millis(50)).open().await.unwrap();
@@ -91,7 +92,7 @@ async fn a_job_key_in_an_open_transaction_is_waited_for_and_nobody_else_is() {
             async move { bursar.jobs().enqueue(unique(&format!("{end} {n}"))).await }
         };
         let jobs = hasty.jobs();
-        // Asked at once, so that they are of one batch.
+        // Submitted together, so that they share a batch.
         let (busy, others) =
             tokio::join!(jobs.enqueue(unique(end)), futures_util::future::join_all((0..20).map(|n| beside(&hasty, n))));
         assert!(busy.unwrap_err().is_busy());
@@ -102,7 +103,7 @@ async fn a_job_key_in_an_open_transaction_is_waited_for_and_nobody_else_is() {
         });
         until_waiting(&mut watch, 1).await;
         for n in 20..40 {
-            assert!(beside(&patient, n).await.unwrap().created, "the stranger has not ended");
+            assert!(beside(&patient, n).await.unwrap().created, "the foreign transaction is still open");
         }
         assert!(!waiting.is_finished());
         sqlx::raw_sql(AssertSqlSafe(end)).execute(&mut conn).await.unwrap();
@@ -116,57 +117,57 @@ async fn a_job_key_in_an_open_transaction_is_waited_for_and_nobody_else_is() {
     }
 }
 
-/// A job with a key.
+/// Returns a job with an idempotency key.
 fn unique(key: &str) -> JobSpec {
     let job = JobSpec::new("q".try_into().unwrap(), "work".try_into().unwrap(), Payload::default());
     JobSpec { idempotency_key: Some(key.try_into().unwrap()), ..job }
 }
 
-/// How many sessions of this database wait for a lock.
+/// Returns the number of sessions of this database that wait for a lock.
 async fn waiting_for_locks(conn: &mut PgConnection) -> i64 {
     let sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
     sqlx::query_scalar(sql).fetch_one(conn).await.unwrap()
 }
 
-/// Waits until so many do.
+/// Waits until `count` sessions wait for a lock.
 async fn until_waiting(conn: &mut PgConnection, count: i64) {
     let waited = async { while waiting_for_locks(conn).await < count {} };
-    tokio::time::timeout(Duration::from_secs(60), waited).await.expect("they wait for the stranger");
+    tokio::time::timeout(Duration::from_secs(60), waited).await.expect("the sessions wait for a lock");
 }
 
-/// A detour has the row it waited for, and another stranger has the next: it lets go of the first, so that those who want
-/// only that one do not wait for the second stranger, who may take for ever.
+/// A request waits for two rows that two foreign transactions have locked. When the first row is free and the second is
+/// not, the request releases the first, so that other requests can use it.
 #[tokio::test(flavor = "multi_thread")]
-async fn detour_holds_its_first_row_for_a_moment_only() {
+async fn a_waiting_request_does_not_keep_its_first_row_locked() {
     let url = bursar_testkit::fresh_database();
     let bursar = open(&url, None).await;
     for scope in ["a", "b"] {
         bursar.ledger().define(scope, budget()).await.unwrap();
     }
-    let mut first = stranger(&bursar, &url, "a").await;
-    let mut second = stranger(&bursar, &url, "b").await;
+    let mut first = foreign_lock(&bursar, &url, "a").await;
+    let mut second = foreign_lock(&bursar, &url, "b").await;
     let both = tokio::spawn({
         let bursar = bursar.clone();
         async move { bursar.command().charge("a", 1).charge("b", 1).submit().await.map(drop) }
     });
-    let mut looker = PgConnection::connect(&url).await.unwrap();
-    until_waiting(&mut looker, 1).await;
-    // Somebody who wants the first row alone, and is next after the detour.
+    let mut observer = PgConnection::connect(&url).await.unwrap();
+    until_waiting(&mut observer, 1).await;
+    // A third transaction that wants only the first row, and is next in line for it.
     let mut third = PgConnection::connect(&url).await.unwrap();
     let want = tokio::spawn(async move {
         sqlx::raw_sql("BEGIN; SET LOCAL lock_timeout = '120s'").execute(&mut third).await.unwrap();
         let row = sqlx::query("SELECT 1 FROM bursar.scopes WHERE scope = 'a' FOR UPDATE").execute(&mut third).await;
         (third, row.map(|done| done.rows_affected()))
     });
-    until_waiting(&mut looker, 2).await;
+    until_waiting(&mut observer, 2).await;
     let freed = tokio::time::Instant::now();
     sqlx::raw_sql("COMMIT").execute(&mut first).await.unwrap();
     let (mut third, row) = want.await.unwrap();
-    assert_eq!(row.expect("the detour let go of the row"), 1);
+    assert_eq!(row.expect("the waiting request released the row"), 1);
     println!("the first row was free again after {} ms", freed.elapsed().as_millis());
-    assert!(!both.is_finished(), "the second stranger is still there");
+    assert!(!both.is_finished(), "the second foreign transaction is still open");
     sqlx::raw_sql("COMMIT").execute(&mut third).await.unwrap();
-    // The lanes can use it as well, as often as they like.
+    // Batches can use the row as well.
     for _ in 0..20 {
         bursar.ledger().post("a", 1).await.unwrap();
     }
@@ -177,9 +178,9 @@ async fn detour_holds_its_first_row_for_a_moment_only() {
     bursar.close().await;
 }
 
-/// What the server says of one request's data fails that request, and not those it shares a batch with.
+/// A value that the server rejects fails its own request, not the others of the batch.
 #[tokio::test]
-async fn value_that_the_server_rejects_fails_one_request_of_a_batch() {
+async fn a_value_that_the_server_rejects_fails_one_request_of_a_batch() {
     let url = bursar_testkit::fresh_database();
     let bursar = open(&url, None).await;
     for scope in 0..20 {
@@ -196,21 +197,21 @@ async fn value_that_the_server_rejects_fails_one_request_of_a_batch() {
     let batches = bursar.counters().batches;
     let posts = (0..20).map(|scope| ledger.post(format!("s{scope:02}"), 1));
     let answers = futures_util::future::join_all(posts).await;
-    let failed: Vec<usize> = (0..20).filter(|place| answers[*place].is_err()).collect();
+    let failed: Vec<usize> = (0..20).filter(|index| answers[*index].is_err()).collect();
     assert_eq!(failed, [3, 11], "{answers:?}");
-    for place in failed {
-        let error = answers[place].as_ref().unwrap_err();
+    for index in failed {
+        let error = answers[index].as_ref().unwrap_err();
         let bursar::Error::Store(store) = error else { panic!("{error}") };
         assert!(matches!(**store, bursar::StoreError::Rejected(_)), "{error}");
     }
-    // They shared batches at first, or nothing would have been split.
+    // Fewer batches than requests: they shared batches before these were split.
     assert!(bursar.counters().batches - batches < 20, "{:?}", bursar.counters());
     assert!(bursar.verify().await.unwrap().is_ok());
 }
 
-/// Lanes that meet on scopes nobody named: those of holds that are settled, and common parents.
+/// Committers that meet on scopes which the requests do not name: scopes of settled holds, and common parents.
 #[tokio::test(flavor = "multi_thread")]
-async fn lanes_share_hot_scopes_without_waiting_for_each_other() {
+async fn committers_share_hot_scopes_without_waiting_for_each_other() {
     let url = bursar_testkit::fresh_database();
     let bursar = open(&url, None).await;
     bursar.ledger().define("org", budget()).await.unwrap();
@@ -239,31 +240,30 @@ async fn lanes_share_hot_scopes_without_waiting_for_each_other() {
     bursar.close().await;
 }
 
-/// A transaction is begun while the callers of the last one are told, for the batch they come back with. Who does not come back
-/// leaves none open: whoever wants the tables for himself would wait for it.
+/// After a batch, no connection stays in a transaction, which would block a table lock.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_transaction_is_left_open_for_callers_who_do_not_come_back() {
+async fn no_transaction_is_left_open_between_batches() {
     let url = bursar_testkit::fresh_database();
     let bursar = open(&url, None).await;
     bursar.ledger().define("team", budget()).await.unwrap();
-    let mut stranger = PgConnection::connect(&url).await.unwrap();
+    let mut observer = PgConnection::connect(&url).await.unwrap();
     for round in 1..=20 {
         let callers = (0..20).map(|_| async { bursar.ledger().post("team", 1).await.map(drop) });
         assert!(join_all(callers).await.into_iter().all(|answer| answer.is_ok()));
         let open = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND xact_start IS NOT NULL
              AND pid <> pg_backend_pid()";
         let until = tokio::time::Instant::now() + Duration::from_secs(60);
-        while sqlx::query_scalar::<_, i64>(open).fetch_one(&mut stranger).await.unwrap() > 0 {
+        while sqlx::query_scalar::<_, i64>(open).fetch_one(&mut observer).await.unwrap() > 0 {
             assert!(tokio::time::Instant::now() < until, "a transaction is open a minute after round {round}");
             tokio::task::yield_now().await;
         }
     }
-    // One that is lost meanwhile is begun anew.
+    // Terminated connections are replaced.
     let callers = (0..20).map(|_| async { bursar.ledger().post("team", 1).await.map(drop) });
     assert!(join_all(callers).await.into_iter().all(|answer| answer.is_ok()));
     let lost = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()
         AND pid <> pg_backend_pid()";
-    sqlx::query(lost).execute(&mut stranger).await.unwrap();
+    sqlx::query(lost).execute(&mut observer).await.unwrap();
     let callers = (0..20).map(|_| async { bursar.ledger().post("team", 1).await.map(drop) });
     assert!(join_all(callers).await.into_iter().all(|answer| answer.is_ok()));
     assert_eq!(bursar.ledger().budget("team").await.unwrap().unwrap().balances[0].posted, 440);

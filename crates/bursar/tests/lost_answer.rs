@@ -1,4 +1,4 @@
-//! A connection that is lost between the commit and its answer.
+//! A connection that is lost after the commit, before its answer arrives.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -10,20 +10,20 @@ use std::thread;
 
 use bursar::{Bursar, Error, Limit, StoreError, Window};
 
-/// What the journal says of a charge.
+/// The kind of a charge's event, which the committing statement contains.
 const POSTED: &[u8] = b"spend.posted";
 
-/// Stands between a client and its server, and can cut the line just when a commit has been done.
+/// A proxy between a client and its server that can drop the answer to a commit.
 struct Line {
     server: String,
-    /// The next commit is done, and its answer lost.
+    /// Whether to forward the next commit and drop its answer.
     cut_next: AtomicBool,
-    /// Nobody gets through any more.
+    /// Whether all connections are refused.
     down: AtomicBool,
 }
 
 impl Line {
-    /// Starts one, and returns the address of the database at its near end.
+    /// Starts a proxy and returns the database URL through it.
     fn to(url: &str) -> (Arc<Line>, String) {
         let server = url.split(['@', '/']).find(|part| part.contains("127.0.0.1")).unwrap().to_owned();
         let near = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -55,7 +55,7 @@ impl Line {
         });
         let mut buffer = [0; 65_536];
         while let Ok(read @ 1..) = client.read(&mut buffer) {
-            // A charge is written by a statement that commits by itself, and carries the words of the journal.
+            // A charge is written by one autocommit statement, which contains its event.
             let commit = buffer[..read].windows(POSTED.len()).any(|words| words == POSTED);
             if commit && self.cut_next.swap(false, Ordering::SeqCst) {
                 self.down.store(true, Ordering::SeqCst);
@@ -64,7 +64,7 @@ impl Line {
                 break;
             }
             if self.down.load(Ordering::SeqCst) {
-                // The answer comes when the commit is done, and goes nowhere.
+                // The server answers once the commit is done; the answer is dropped.
                 answers.join().unwrap();
                 return;
             }
@@ -74,7 +74,7 @@ impl Line {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_commit_whose_answer_is_lost_is_unknown_also_when_asking_again_fails() {
+async fn a_lost_commit_answer_is_an_unknown_outcome_if_the_retry_fails() {
     let (line, url) = Line::to(&bursar_testkit::fresh_database());
     let bursar = Bursar::options(&url).upkeep(None).open().await.unwrap();
     let limit = || [Limit::new(10, Window::Lifetime)];
@@ -82,12 +82,12 @@ async fn a_commit_whose_answer_is_lost_is_unknown_also_when_asking_again_fails()
     bursar.command().charge_within("room", 1, limit()).submit().await.unwrap();
 
     line.cut_next.store(true, Ordering::SeqCst);
-    let told = post().await.unwrap_err();
-    let unknown = matches!(&told, Error::Store(error) if matches!(**error, StoreError::UnknownOutcome(_)));
-    assert!(unknown, "it was done, and the caller is told: {told}");
+    let error = post().await.unwrap_err();
+    let unknown = matches!(&error, Error::Store(error) if matches!(**error, StoreError::UnknownOutcome(_)));
+    assert!(unknown, "the outcome should be unknown: {error}");
 
     line.down.store(false, Ordering::SeqCst);
     let again = post().await.unwrap();
-    assert!(again.replayed, "it was done the first time");
+    assert!(again.replayed, "the first attempt was committed");
     assert_eq!(again.remaining("room"), Some(5));
 }

@@ -1,4 +1,5 @@
-//! PostgreSQL and a network that fails while a transaction commits.
+//! PostgreSQL with a network that fails during a commit. With an idempotency key the commit is retried; without, its
+//! outcome is unknown.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -9,18 +10,17 @@ use bursar::{Budget, Bursar, Charge, Command, Error, IdempotencyKey, Limit, Op, 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// The network does its work.
+/// The network forwards everything.
 const PASS: u8 = 0;
-/// The next commit is done, and its answer lost.
+/// The network drops the answer to the next commit.
 const LOSE_ANSWER: u8 = 1;
-/// The next commit never arrives.
+/// The network drops the next commit.
 const LOSE_COMMIT: u8 = 2;
 
-/// What a client commits with: a message of its own, or a statement that commits by itself, which carries what the journal says of
-/// a charge.
+/// The ways in which a client commits: a `COMMIT` message, or an autocommit statement that contains the event of a charge.
 const COMMITS: [&[u8]; 2] = [b"Q\0\0\0\x0bCOMMIT\0", b"spend.posted"];
 
-/// A network between Bursar and its database, that can be told to fail once.
+/// A network between Bursar and its database that can fail once.
 struct Network {
     port: u16,
     fails: Arc<AtomicU8>,
@@ -30,11 +30,11 @@ impl Network {
     async fn to(server: String) -> Network {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (port, fails) = (listener.local_addr().unwrap().port(), Arc::new(AtomicU8::new(PASS)));
-        let told = fails.clone();
+        let failure = fails.clone();
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let server = TcpStream::connect(&server).await.unwrap();
-                tokio::spawn(carry(client, server, told.clone()));
+                tokio::spawn(carry(client, server, failure.clone()));
             }
         });
         Network { port, fails }
@@ -49,36 +49,36 @@ impl Network {
     }
 }
 
-/// Carries bytes both ways until one side is gone, or until it is to fail at a commit.
+/// Forwards bytes both ways until one side disconnects, or until the network fails at a commit.
 async fn carry(mut client: TcpStream, mut server: TcpStream, fails: Arc<AtomicU8>) {
-    let (mut asked, mut told) = (vec![0; 65_536], vec![0; 65_536]);
+    let (mut sent, mut received) = (vec![0; 65_536], vec![0; 65_536]);
     loop {
         tokio::select! {
-            read = client.read(&mut asked) => {
+            read = client.read(&mut sent) => {
                 let Ok(length @ 1..) = read else { return };
-                let says = |words: &[u8]| asked[..length].windows(words.len()).any(|part| part == words);
+                let says = |words: &[u8]| sent[..length].windows(words.len()).any(|part| part == words);
                 let commits = COMMITS.iter().any(|words| says(words));
                 match if commits { fails.swap(PASS, Ordering::SeqCst) } else { PASS } {
                     LOSE_COMMIT => return,
                     LOSE_ANSWER => {
-                        server.write_all(&asked[..length]).await.unwrap();
-                        // It is done when the server answers; the client will not hear of it.
-                        assert_ne!(server.read(&mut told).await.unwrap(), 0);
+                        server.write_all(&sent[..length]).await.unwrap();
+                        // The commit is done when the server answers; the answer is dropped.
+                        assert_ne!(server.read(&mut received).await.unwrap(), 0);
                         return;
                     }
-                    _ => if server.write_all(&asked[..length]).await.is_err() { return },
+                    _ => if server.write_all(&sent[..length]).await.is_err() { return },
                 }
             }
-            read = server.read(&mut told) => {
+            read = server.read(&mut received) => {
                 let Ok(length @ 1..) = read else { return };
-                if client.write_all(&told[..length]).await.is_err() { return }
+                if client.write_all(&received[..length]).await.is_err() { return }
             }
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn connection_lost_during_commit_is_asked_again_with_a_key_and_unknown_without() {
+async fn a_commit_lost_with_its_connection_is_retried_with_a_key() {
     let direct = bursar_testkit::fresh_database();
     let (user, rest) = direct.split_once('@').unwrap();
     let (server, database) = rest.split_once('/').unwrap();
@@ -89,7 +89,7 @@ async fn connection_lost_during_commit_is_asked_again_with_a_key_and_unknown_wit
     ledger.define("room", Budget::new([Limit::new(100, Window::Lifetime)])).await.unwrap();
     let posted = async || bursar.ledger().budget("room").await.unwrap().unwrap().balances[0].posted;
     let room = Scope::new("room").unwrap();
-    // A charge, which is done at once, and a credit, which locks its scope and commits.
+    // A charge is one autocommit statement; a credit locks its scope and then commits.
     let charge = Command { charges: vec![Charge::new(room.clone(), 1)], ..Command::default() };
     let credit = Op::Credit { scope: room, amount: 1, hold: None };
 
@@ -102,7 +102,7 @@ async fn connection_lost_during_commit_is_asked_again_with_a_key_and_unknown_wit
             let first = bursar.request(request().with_key(key())).await.unwrap();
             assert!(network.has_failed(), "the connection was cut: {name}");
             expected += each;
-            assert_eq!(posted().await, expected, "once, whether the commit was done or not");
+            assert_eq!(posted().await, expected, "executed once, whether or not the first commit arrived");
             let again = bursar.request(request().with_key(key())).await.unwrap();
             assert!(again.replayed && again.command == first.command);
             assert_eq!(posted().await, expected);
@@ -114,7 +114,7 @@ async fn connection_lost_during_commit_is_asked_again_with_a_key_and_unknown_wit
             let Error::Store(error) = &unknown else { panic!("{unknown}") };
             assert!(matches!(**error, StoreError::UnknownOutcome(_)), "{unknown}");
             expected += done;
-            assert_eq!(posted().await, expected, "nobody asked again in the caller's name");
+            assert_eq!(posted().await, expected, "not retried without a key");
         }
     }
     assert!(bursar.verify().await.unwrap().is_ok());

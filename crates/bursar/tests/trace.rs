@@ -1,5 +1,5 @@
-//! The trace that a job was enqueued in. In a process of its own: whether a span is made at all is found out once, by whichever
-//! thread comes first, and one without a log would say no for all.
+//! Handlers run in the trace in which their job was enqueued. The test needs a process of its own, because `tracing`
+//! caches globally whether a span is enabled, and another test's thread without a subscriber would disable it.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::sync::{Arc, Mutex};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bursar::{Bursar, Context, HandlerError, JobContext, JobKind, JobSpec, Payload, Queue, TraceParent};
 
-/// A log that can be read.
+/// A log in memory.
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);
 
@@ -23,7 +23,7 @@ impl std::io::Write for Lines {
 }
 
 #[tokio::test]
-async fn a_handler_runs_in_the_trace_that_its_job_was_enqueued_in() {
+async fn a_handler_runs_in_the_trace_of_its_enqueuer() {
     let (lines, bursar) = (Lines::default(), Bursar::open("sqlite::memory:").await.unwrap());
     let writer = lines.clone();
     let log = tracing_subscriber::fmt().json().with_writer(move || writer.clone()).finish();

@@ -3,7 +3,7 @@
 use axum::http::Method;
 use bursar::bounds::check_items;
 use bursar::{
-    Act, Answer, Command, Count, Fingerprint, Finished, FlowKey, IdempotencyKey, JobFilter, JobId, JobKind, JobSpec,
+    Act, Answer, Command, Fingerprint, Finished, FlowKey, IdempotencyKey, JobCount, JobFilter, JobId, JobKind, JobSpec,
     JobState, Op, Part, Queue, Receipt, Refusal, Request, Stream, Tag, commands_of, page,
 };
 use schemars::JsonSchema;
@@ -307,7 +307,7 @@ pub(super) async fn act_on_many(
         _ => return Err(Problem::invalid("filter".into(), "select jobs with either ids or filter")),
     };
     if dry_run {
-        let Count { found, more } = bursar.jobs().count(&filter, COUNTED_MAX).await?;
+        let JobCount { found, more } = bursar.jobs().count(&filter, COUNTED_MAX).await?;
         return Ok(Reply::new(ActedAnswer { matched: found, more, ..acted }));
     }
     acted.next = cursor;

@@ -1,4 +1,4 @@
-//! Copies of whole databases, and the way back.
+//! Backup and restore of SQLite databases.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -13,8 +13,13 @@ use crate::error::Error;
 use crate::ids::RandomIds;
 
 impl Bursar {
-    /// Copies a SQLite database, which may be in use by any number of processes, to a file. Everything that was answered before is
-    /// in the copy; who writes meanwhile waits for nothing. `progress` is told bytes that are copied, of how many.
+    /// Copies a SQLite database to a file. The database may be in use by any number of processes, and writers are not
+    /// blocked. The copy contains every commit that finished before the call. The file appears at `to` only when it is
+    /// complete and synced to disk. With [`CopyOptions::verify`], the copy is opened and its balances are verified before
+    /// that.
+    ///
+    /// `progress` is called with the number of bytes copied so far and the total. Fails if `to` exists, unless
+    /// [`CopyOptions::replace`] is set.
     pub async fn back_up(
         database: impl AsRef<Path>,
         to: impl AsRef<Path>,
@@ -24,8 +29,9 @@ impl Bursar {
         Ok(backup(database.as_ref(), to.as_ref(), how, setup(), progress).await?)
     }
 
-    /// Makes a SQLite database from such a copy. What is wrong with the copy is found before anything is changed, and a database
-    /// that somebody uses is not replaced.
+    /// Restores a SQLite database from a copy made by [`Bursar::back_up`]. The copy is only read, and is checked before
+    /// anything is changed. Fails if `database` exists, unless [`CopyOptions::replace`] is set, and always if `database` is
+    /// in use.
     pub async fn restore(
         copy: impl AsRef<Path>,
         database: impl AsRef<Path>,
@@ -35,7 +41,7 @@ impl Bursar {
         Ok(restore(copy.as_ref(), database.as_ref(), how, setup(), progress).await?)
     }
 
-    /// Whether a database of PostgreSQL has no table at all, so that a dump can be restored into it.
+    /// Returns whether a PostgreSQL database has no tables, so that a dump can be restored into it.
     pub async fn is_empty(url: &str) -> Result<bool, Error> {
         Ok(is_empty(url).await?)
     }

@@ -1,4 +1,4 @@
-//! Commands: charges, redemptions and jobs, in one transaction.
+//! Commands: charges, redemptions and jobs in one transaction.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,47 +18,51 @@ use crate::api::held::Held;
 use crate::api::instance::{Backend, Bursar, no_transactions};
 use crate::error::Error;
 
-/// A command in the making. What is wrong with a part is told when it is submitted.
+/// Builds a command: charges, redemptions and jobs that are committed in one transaction, or not at all. An invalid
+/// argument is reported by the call that submits the command.
 #[must_use = "a command does nothing until it is submitted"]
 pub struct CommandBuilder {
     bursar: Bursar,
     command: Command,
     key: Option<IdempotencyKey>,
     dry_run: bool,
-    wrong: Option<Error>,
+    /// The first invalid argument.
+    error: Option<Error>,
 }
 
-/// What a command did.
+/// The result of a command.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Receipt {
-    /// The command.
+    /// The id of the command.
     pub command: CommandId,
-    /// It had been done before, under the same idempotency key.
+    /// Whether this is the stored answer to an earlier command with the same idempotency key.
     pub replayed: bool,
-    /// What came of it.
+    /// The hold, the postings, the redeemed grants and the jobs. Empty if the request was not a command.
     pub done: Submitted,
+    /// The journal entry, for [`Bursar::announce`].
     pub(crate) entry: Option<Arc<Entry>>,
 }
 
 impl CommandBuilder {
     pub(crate) fn new(bursar: Bursar) -> CommandBuilder {
-        CommandBuilder { bursar, command: Command::default(), key: None, dry_run: false, wrong: None }
+        CommandBuilder { bursar, command: Command::default(), key: None, dry_run: false, error: None }
     }
 
-    fn with<T, E: Into<Error>>(mut self, part: Result<T, E>, take: impl FnOnce(&mut Self, T)) -> Self {
-        match part {
-            Ok(part) => take(&mut self, part),
-            Err(error) => drop(self.wrong.get_or_insert(error.into())),
+    /// Applies a valid argument, or keeps the error for the submission.
+    fn with<T, E: Into<Error>>(mut self, argument: Result<T, E>, apply: impl FnOnce(&mut Self, T)) -> Self {
+        match argument {
+            Ok(argument) => apply(&mut self, argument),
+            Err(error) => drop(self.error.get_or_insert(error.into())),
         }
         self
     }
 
-    /// Charges a scope that has a budget.
+    /// Charges `amount` units to a scope and its ancestors. The command is refused if the scope has no budget.
     pub fn charge(self, scope: impl TryInto<Scope, Error = Invalid>, amount: i64) -> Self {
         self.with(scope.try_into(), |this, scope| this.command.charges.push(Charge::new(scope, amount)))
     }
 
-    /// Charges a scope under limits given here, beside those of its budget if it has one.
+    /// Charges a scope under these limits, in addition to those of its budget. The scope needs no budget.
     pub fn charge_within(
         self,
         scope: impl TryInto<Scope, Error = Invalid>,
@@ -70,7 +74,7 @@ impl CommandBuilder {
         })
     }
 
-    /// Charges a scope that may have no budget yet: `default` is registered with the charge where nobody has defined one. See
+    /// Charges a scope, and registers `default` as its budget in the same transaction if none was defined for it. See
     /// [`Charge::default`].
     pub fn charge_or_define(
         self,
@@ -88,7 +92,8 @@ impl CommandBuilder {
         self
     }
 
-    /// Refuses late commits and overruns of the hold: what it holds is not spent until it is committed.
+    /// Makes the hold refuse late commits and overruns. Use this if nothing is spent before the commit. Call it after the
+    /// charges were added: it applies to those.
     pub fn refusing_late(mut self) -> Self {
         for charge in &mut self.command.charges {
             charge.cover = Some(Cover::Refuse);
@@ -96,29 +101,30 @@ impl CommandBuilder {
         self
     }
 
-    /// Holds the charges for so long; the caller settles.
+    /// Holds the charges for `ttl` instead of posting them; the caller commits or releases the hold. The budgets' hold
+    /// policies clamp `ttl`. Zero is invalid.
     pub fn hold_for(mut self, ttl: Duration) -> Self {
         self.command.settle = Settle::Hold { ttl: Some(Span::from(ttl)) };
-        // A duration of nothing is an error, not a wish for the default.
+        // The kernel would read zero as the default.
         if ttl.as_micros() == 0 {
-            self.wrong.get_or_insert(Invalid::new("ttl_ms", "must be at least 1").into());
+            self.error.get_or_insert(Invalid::new("ttl_ms", "must be at least 1").into());
         }
         self
     }
 
-    /// Holds the charges for as long as the budget says; the caller settles.
+    /// Holds the charges for the budget's default time to live; the caller commits or releases the hold.
     pub fn hold(mut self) -> Self {
         self.command.settle = Settle::Hold { ttl: None };
         self
     }
 
-    /// Holds the charges as long as the first job lives; its end settles them.
+    /// Holds the charges until the command's first job ends; its end settles the hold.
     pub fn settle_with_job(mut self) -> Self {
         self.command.settle = Settle::Job;
         self
     }
 
-    /// Uses up a grant.
+    /// Redeems a grant. The command is refused if the token is not valid for this purpose and subject.
     pub fn redeem(
         self,
         purpose: impl TryInto<Purpose, Error = Invalid>,
@@ -130,26 +136,26 @@ impl CommandBuilder {
         self.with(redemption, |this, redemption| this.command.redeem.push(redemption))
     }
 
-    /// Starts a job.
+    /// Enqueues a job.
     pub fn job(mut self, job: JobSpec) -> Self {
         self.command.jobs.push(job);
         self
     }
 
-    /// Makes a repetition have one effect and one answer.
+    /// Sets the idempotency key. A retry with the same key returns the first answer and changes nothing.
     pub fn key(self, key: impl TryInto<IdempotencyKey, Error = Invalid>) -> Self {
         self.with(key.try_into(), |this, key| this.key = Some(key))
     }
 
-    /// Decides and answers, but writes nothing.
+    /// Decides the command and returns the answer, but writes nothing.
     pub fn dry_run(mut self) -> Self {
         self.dry_run = true;
         self
     }
 
-    /// The request it comes to.
+    /// Returns the command as a request, or the first invalid argument.
     pub fn into_request(self) -> Result<Request, Error> {
-        match self.wrong {
+        match self.error {
             Some(error) => Err(error),
             None => Ok(Request {
                 context: self.bursar.context,
@@ -162,13 +168,14 @@ impl CommandBuilder {
         }
     }
 
-    /// Does it; returns when it is durable.
+    /// Executes the command. Returns when it is durable. A refused command changes nothing.
     pub async fn submit(self) -> Result<Receipt, Error> {
         let bursar = self.bursar.clone();
         Ok(Receipt::from(bursar.request(self.into_request()?).await?))
     }
 
-    /// Does it and takes the hold by its handle.
+    /// Executes the command and returns its hold as a handle. Charges that would be posted at once are held, as by
+    /// [`CommandBuilder::hold`].
     pub async fn submit_held(self) -> Result<(Held, Receipt), Error> {
         let bursar = self.bursar.clone();
         let command = if self.command.settle == Settle::Now { self.hold() } else { self };
@@ -178,24 +185,24 @@ impl CommandBuilder {
         Ok((Held::new(bursar, placed.id, placed.expires_at), receipt))
     }
 
-    /// Does it in the caller's own PostgreSQL transaction (READ COMMITTED). The caller commits, then calls
-    /// [`Bursar::announce`] with the receipt.
+    /// Executes the command in the caller's own PostgreSQL transaction, whose isolation level must be READ COMMITTED. The
+    /// caller commits it and then passes the receipt to [`Bursar::announce`].
     pub async fn submit_in(self, conn: &mut PgConnection) -> Result<Receipt, Error> {
         let bursar = self.bursar.clone();
         Ok(Receipt::from(bursar.request_in(conn, &self.into_request()?).await?))
     }
 }
 
-/// What a command did, of what any request came to.
 impl Receipt {
-    /// What the tightest limit on a scope left after the command.
+    /// Returns the units that the tightest of a scope's own limits left after the command. Limits of ancestors do not
+    /// count. Returns `None` if the command did not charge the scope, or the scope has no limits.
     pub fn remaining(&self, scope: &str) -> Option<i64> {
         let held = self.done.hold.iter().flat_map(|hold| &hold.charges);
         remaining(held.chain(&self.done.posted), scope)
     }
 }
 
-/// What the tightest limit on a scope left.
+/// Returns what the tightest of a scope's own limits leaves.
 fn remaining<'a>(mut charges: impl Iterator<Item = &'a Charged>, scope: &str) -> Option<i64> {
     let charge = charges.find(|charge| charge.scope.as_str() == scope)?;
     charge.balances.iter().filter(|left| left.scope.is_none()).map(|left| left.remaining).min()
@@ -213,8 +220,11 @@ impl From<Outcome> for Receipt {
 }
 
 impl Bursar {
-    /// Does a request in the caller's own PostgreSQL transaction. Answers are as they are: where a [`Op::Finish`] is told that a lease is
-    /// lost and what it spent is billed, the bill is in this transaction alone; [`crate::Jobs::finish_in`] sees to it.
+    /// Executes a request in the caller's own PostgreSQL transaction, whose isolation level must be READ COMMITTED. The
+    /// caller commits it.
+    ///
+    /// If an [`Op::Finish`] reports usage under a lost lease, the usage is charged in this transaction only, and a
+    /// rollback undoes the charge. [`crate::Jobs::finish_in`] charges it outside as well.
     pub async fn request_in(&self, conn: &mut PgConnection, request: &Request) -> Result<Outcome, Error> {
         match &self.inner.backend {
             Backend::Postgres(store) => {
@@ -222,14 +232,15 @@ impl Bursar {
                 Ok(store.commit_in(conn, &request).await??)
             }
             Backend::Sqlite(_) => Err(bursar_store::StoreError::WrongTransaction(
-                "this Bursar keeps its tables in SQLite: use `Bursar::transaction`".into(),
+                "this Bursar uses SQLite: call `Bursar::transaction`".into(),
             )
             .into()),
             Backend::Other => Err(no_transactions().into()),
         }
     }
 
-    /// Tells listeners what was done in a transaction that has been committed.
+    /// Notifies listeners and waiting workers of this process about commands in the caller's own transaction. Call it
+    /// after that transaction has committed.
     pub fn announce<'a>(&self, receipts: impl IntoIterator<Item = &'a Receipt>) {
         for entry in receipts.into_iter().filter_map(|receipt| receipt.entry.as_ref()) {
             self.inner.feed.publish(entry);

@@ -1,4 +1,4 @@
-//! Credentials: what callers of a server show to say who they are.
+//! Credentials: tokens that authenticate callers of a server.
 
 use std::time::Duration;
 
@@ -18,28 +18,29 @@ use crate::api::instance::Bursar;
 use crate::error::Error;
 use crate::ids::random;
 
-/// What callers show to say who they are. From [`Bursar::credentials`].
+/// Credentials of a server's callers. From [`Bursar::credentials`].
 #[derive(Clone, Copy)]
 pub struct Credentials<'a>(pub(crate) &'a Bursar);
 
-/// A credential that was made.
+/// A new credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issued {
-    /// Its row.
+    /// The id of the credential.
     pub id: GrantId,
-    /// The plaintext, shown this once; `None` when an earlier answer is repeated.
+    /// The plaintext token, which is not stored; `None` if the answer is a replay.
     pub token: Option<String>,
-    /// Until when it is good; [`Time::NEVER`] for ever.
+    /// When it expires; [`Time::NEVER`] if it does not.
     pub expires_at: Time,
 }
 
-/// Events of a credential that are looked at for its last use.
-const RECENT: usize = 10;
-/// Credentials that one call lists at most, and rows it reads at once.
+/// The number of recent events of a credential that are searched for its last use.
+const RECENT_EVENTS: usize = 10;
+/// The most credentials that one call lists, and the most rows it reads at once.
 const LIST_MAX: usize = 1_000;
 
 impl Credentials<'_> {
-    /// Makes a credential: of whom, with what is to be known of it, good for so long or for ever.
+    /// Creates a credential of `class` for `subject`, with `claims` as its payload. It is valid for `ttl`, or without end if
+    /// `ttl` is `None`. With a key, a retry returns the first answer, without the token.
     pub async fn issue(
         &self,
         class: CredentialClass,
@@ -49,11 +50,11 @@ impl Credentials<'_> {
         key: Option<IdempotencyKey>,
     ) -> Result<Issued, Error> {
         let (token, mint) = self.mint(class, subject, claims, ttl);
-        self.done(token, Op::Mint(mint), key).await
+        self.execute(token, Op::Mint(mint), key).await
     }
 
-    /// Makes a credential in the place of another of the same class, which is good for `overlap` yet, with what is to be known of
-    /// the new one.
+    /// Creates a credential that replaces `old`, which must be of the same class. In the same transaction the validity of
+    /// `old` is cut to `overlap` from now, if it was longer.
     pub async fn rotate(
         &self,
         old: &Grant,
@@ -64,22 +65,22 @@ impl Credentials<'_> {
         key: Option<IdempotencyKey>,
     ) -> Result<Issued, Error> {
         let (token, mint) = self.mint(class, old.subject.clone(), claims, ttl);
-        self.done(token, Op::Rotate { grant: old.id, mint, overlap: overlap.into() }, key).await
+        self.execute(token, Op::Rotate { grant: old.id, mint, overlap: overlap.into() }, key).await
     }
 
-    /// Takes a credential back: it is no good from the next request on, on every node.
+    /// Revokes a credential. It is invalid on every node from the next request on.
     pub async fn revoke(&self, id: GrantId, key: Option<IdempotencyKey>) -> Result<(), Error> {
         let request = Request { idempotency_key: key, ..Request::from(Op::Revoke { grant: id }) };
         self.0.request(request.in_context(self.0.context.clone())).await.map(drop)
     }
 
-    /// A credential of this tenant.
+    /// Returns a credential of this tenant and class.
     pub async fn find(&self, class: CredentialClass, id: GrantId) -> Result<Option<Grant>, Error> {
         let found = self.0.inner.store.grant(id).await?;
         Ok(found.filter(|grant| grant.tenant == self.0.context.tenant && grant.purpose == class.purpose()))
     }
 
-    /// Credentials of this tenant and class after an id, by id, at most `limit` (from 1 to 1,000).
+    /// Lists the credentials of this tenant and class after an id, in the order of ids, at most `limit` (from 1 to 1,000).
     pub async fn list(
         &self,
         class: CredentialClass,
@@ -89,7 +90,7 @@ impl Credentials<'_> {
         self.list_of(&[class], after, limit).await
     }
 
-    /// The same for several classes together.
+    /// Lists the credentials of several classes together, like [`Credentials::list`].
     pub async fn list_of(
         &self,
         classes: &[CredentialClass],
@@ -111,20 +112,20 @@ impl Credentials<'_> {
         }
     }
 
-    /// Writes down that a credential of this tenant was used. Who calls this for every use writes as often.
+    /// Records that a credential of this tenant was used. Each call is a commit, so callers should not record every use.
     pub async fn used(&self, id: GrantId) -> Result<(), Error> {
         self.0.execute(Op::Use { grant: id }).await.map(drop)
     }
 
-    /// When a credential of this tenant was used last, as far as that was written down lately.
+    /// Returns when a credential of this tenant was last recorded as used. Searches only its ten most recent events.
     pub async fn last_used(&self, id: GrantId) -> Result<Option<Time>, Error> {
-        let events = self.0.journal().history(&Stream::Grant(id), RECENT).await?;
+        let events = self.0.journal().history(&Stream::Grant(id), RECENT_EVENTS).await?;
         let used = events.into_iter().find(|event| matches!(event.event, Event::GrantUsed { .. }));
         Ok(used.map(|event| event.at))
     }
 
-    /// The row of a token, whoever's it is, if it lets its bearer in now. Read anew each time, so that a revoked one is no
-    /// good on any node from the next time on.
+    /// Returns the credential of a token, of any tenant, or why the token is not valid now. Each call reads the row, so a
+    /// revocation takes effect on every node at once.
     pub async fn admit(&self, token: &CredentialToken) -> Result<Result<Grant, GrantFault>, Error> {
         let found = self.0.inner.store.grant(token.id()).await?;
         let now = match &found {
@@ -150,7 +151,7 @@ impl Credentials<'_> {
         (token, mint)
     }
 
-    async fn done(&self, token: CredentialToken, op: Op, key: Option<IdempotencyKey>) -> Result<Issued, Error> {
+    async fn execute(&self, token: CredentialToken, op: Op, key: Option<IdempotencyKey>) -> Result<Issued, Error> {
         let request = Request { idempotency_key: key, ..Request::from(op) };
         let outcome = self.0.request(request.in_context(self.0.context.clone())).await?;
         match outcome.answer {

@@ -1,4 +1,4 @@
-//! Grants: one-time permissions, presented as tokens.
+//! Grants: single-use permissions, presented as tokens.
 
 use std::time::Duration;
 
@@ -20,23 +20,24 @@ use crate::api::instance::Bursar;
 use crate::error::Error;
 use crate::ids::random;
 
-/// One-time permissions. From [`Bursar::grants`].
+/// Single-use permissions. From [`Bursar::grants`].
 #[derive(Clone, Copy)]
 pub struct Grants<'a>(pub(crate) &'a Bursar);
 
-/// A grant that was made.
+/// A new grant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Minted {
-    /// Its id.
+    /// The id of the grant.
     pub id: GrantId,
-    /// The plaintext, shown this once; `None` when an earlier answer is repeated.
+    /// The plaintext token, which is not stored; `None` if the answer is a replay.
     pub token: Option<String>,
-    /// Until when it can be redeemed.
+    /// When it expires. From then on it cannot be redeemed.
     pub expires_at: Time,
 }
 
 impl Grants<'_> {
-    /// Makes a grant.
+    /// Creates a grant for a purpose and a subject, valid for `ttl` (at most 366 days). `payload` is returned to the caller
+    /// that redeems it.
     pub async fn mint<P, S>(&self, purpose: P, subject: S, payload: Payload, ttl: Duration) -> Result<Minted, Error>
     where
         P: TryInto<Purpose, Error = Invalid>,
@@ -45,7 +46,7 @@ impl Grants<'_> {
         self.mint_with(purpose.try_into()?, subject.try_into()?, payload, ttl, None).await
     }
 
-    /// Makes a grant once, however often it is asked for under the key.
+    /// Creates a grant, like [`Grants::mint`]. With a key, a retry returns the first answer, without the token.
     pub async fn mint_with(
         &self,
         purpose: Purpose,
@@ -69,7 +70,8 @@ impl Grants<'_> {
         }
     }
 
-    /// Redeems a token, alone in a transaction; returns its payload.
+    /// Redeems a token in a command of its own and returns its payload. Refused, with nothing changed, if the token is not
+    /// valid for this purpose and subject.
     pub async fn redeem<P, S>(&self, purpose: P, subject: S, token: &str) -> Result<Payload, Error>
     where
         P: TryInto<Purpose, Error = Invalid>,
@@ -78,7 +80,8 @@ impl Grants<'_> {
         Ok(payload(&self.0.command().redeem(purpose, subject, token).submit().await?))
     }
 
-    /// Redeems a token within the caller's own PostgreSQL transaction. A rollback leaves it unspent.
+    /// Redeems a token in the caller's own PostgreSQL transaction; see
+    /// [`CommandBuilder::submit_in`](crate::CommandBuilder::submit_in). A rollback leaves the token redeemable.
     pub async fn redeem_in<P, S>(
         &self,
         conn: &mut PgConnection,
@@ -94,26 +97,26 @@ impl Grants<'_> {
         Ok((payload(&receipt), receipt))
     }
 
-    /// Takes a grant back.
+    /// Revokes a grant. It can no longer be redeemed.
     pub async fn revoke(&self, grant: GrantId) -> Result<(), Error> {
         self.0.execute(Op::Revoke { grant }).await.map(drop)
     }
 
-    /// A grant of this tenant, without its secret.
+    /// Returns a grant of this tenant. The secret is not stored.
     pub async fn find(&self, id: GrantId) -> Result<Option<Grant>, Error> {
         let found = self.0.inner.store.grant(id).await?;
         Ok(found.filter(|grant| grant.tenant == self.0.context.tenant && !is_credential(grant.id)))
     }
 
-    /// Grants after an id, by id, without secrets.
+    /// Lists grants of this tenant after an id, in the order of ids, at most `limit` (at most 1,000).
     pub async fn list(&self, after: Option<GrantId>, limit: usize) -> Result<Vec<Grant>, Error> {
         let mut found = self.0.inner.store.list_grants(&self.0.context.tenant, after, limit.min(1_000)).await?;
-        // Credentials stand behind all grants, in the same table.
+        // Credentials are rows of the same table, with ids above those of all grants.
         found.retain(|grant| !is_credential(grant.id));
         Ok(found)
     }
 
-    /// Removes the grants that have expired; returns how many.
+    /// Deletes this tenant's expired grants and credentials, and returns how many. Each page of grants is a commit.
     pub async fn purge_expired(&self) -> Result<usize, Error> {
         let (mut after, mut purged) = (None, 0);
         let now = self.0.now().await?;

@@ -1,4 +1,4 @@
-//! The handle of a hold: used once.
+//! The handle of a hold, which settles it once.
 
 use std::time::Duration;
 
@@ -12,9 +12,10 @@ use crate::api::instance::Bursar;
 use crate::error::Error;
 use crate::maintenance::retry_on_drop;
 
-/// A hold that is to be settled. `commit` and `release` take it by value, so that settling twice does not compile.
+/// The handle of a hold. `commit` and `release` consume it, so settling a hold twice does not compile.
 ///
-/// Dropped without being settled it releases the hold, or commits the floor that was declared; either is logged.
+/// If the handle is dropped, a background task releases the hold, or commits the floor set by [`Held::with_floor`]. The
+/// drop is logged.
 #[must_use = "a hold that is dropped is released"]
 pub struct Held {
     bursar: Option<Bursar>,
@@ -28,38 +29,41 @@ impl Held {
         Held { bursar: Some(bursar), id, expires_at, floor: None }
     }
 
-    /// Its id.
+    /// Returns the id of the hold.
     pub fn id(&self) -> HoldId {
         self.id
     }
 
-    /// When it expires.
+    /// Returns when the hold expires.
     pub fn expires_at(&self) -> Time {
         self.expires_at
     }
 
-    /// Declares what is spent at least: dropping the handle commits this instead of releasing. For a hold of several
-    /// charges name each with [`Actual::Each`]; what is not named there counts as spent in full.
+    /// Sets the units that dropping the handle commits, instead of releasing the hold. Use this once something has been
+    /// spent. For a hold of several charges, name each with [`Actual::Each`]; a charge not named there is committed in
+    /// full.
     pub fn with_floor(mut self, floor: impl Into<Actual>) -> Held {
         self.floor = Some(floor.into());
         self
     }
 
-    /// Posts what it really cost and frees the rest.
+    /// Commits the hold: posts the actual units and frees the rest. Units above the held amount, and a commit after
+    /// expiry, are charged and flagged, or refused if the hold's policy says so.
     pub async fn commit(mut self, actual: impl Into<Actual>) -> Result<Settled, Error> {
         let bursar = self.take();
         settle(&bursar, Op::Commit { hold: self.id, actual: actual.into() }).await
     }
 
-    /// Frees it.
+    /// Releases the hold: frees all its units. `reason` is recorded in the journal.
     pub async fn release(mut self, reason: impl Into<String>) -> Result<Settled, Error> {
         let bursar = self.take().because(reason);
         settle(&bursar, Op::Release { hold: self.id }).await
     }
 
-    /// Puts off its expiry.
+    /// Extends the expiry by `by` and returns the new one, which the budgets' longest life of a hold may cap. Fails if the
+    /// hold has expired, was settled, or is on a frozen scope.
     pub async fn extend(&mut self, by: Duration) -> Result<Time, Error> {
-        let bursar = self.bursar.as_ref().expect("only settling takes it");
+        let bursar = self.bursar.as_ref().expect("only settling consumes the handle");
         match bursar.execute(Op::Extend { hold: self.id, by: Span::from(by) }).await? {
             Answer::Extended { expires_at, .. } => {
                 self.expires_at = expires_at;
@@ -69,14 +73,14 @@ impl Held {
         }
     }
 
-    /// Gives the handle up and leaves the hold to be settled by its id, or to expire.
+    /// Drops the handle without settling the hold, which can then be settled by its id, or expires.
     pub fn detach(mut self) -> HoldId {
         self.take();
         self.id
     }
 
     fn take(&mut self) -> Bursar {
-        self.bursar.take().expect("a handle is used once")
+        self.bursar.take().expect("the handle is consumed only once")
     }
 }
 
@@ -95,19 +99,19 @@ impl Drop for Held {
     fn drop(&mut self) {
         let Some(bursar) = self.bursar.take() else { return };
         let (hold, floor) = (self.id, self.floor.take());
-        tracing::warn!(%hold, ?floor, "a hold was dropped without being settled");
+        tracing::warn!(%hold, ?floor, "hold dropped without being settled, settling it in the background");
         let op = match floor {
             Some(actual) => Op::Commit { hold, actual },
             None => Op::Release { hold },
         };
-        // Not in the runtime of whoever drops it, if there is one at all: that may end before the hold is settled.
+        // Not in the current runtime, if there is one: it may shut down before the hold is settled.
         let runtime = bursar.inner.runtime.clone();
         let unsettled = Unsettled(Some(op));
         runtime.spawn(settle_dropped(bursar.because("the handle was dropped"), hold, unsettled));
     }
 }
 
-/// What is to be done about a dropped hold, until it is done. A runtime that ends drops it, also before it has begun.
+/// The operation that settles a dropped hold, until it is done. A runtime that shuts down drops it, which is logged.
 struct Unsettled(Option<Op>);
 
 impl Drop for Unsettled {
@@ -115,26 +119,26 @@ impl Drop for Unsettled {
         if let Some(op) = &self.0 {
             tracing::error!(
                 ?op,
-                "a dropped hold could not be settled: Bursar's runtime has ended; it stays until it expires"
+                "dropped hold not settled: Bursar's runtime has shut down; the hold stays until it expires"
             );
         }
     }
 }
 
-/// Settles a hold that nobody else will.
+/// Settles a dropped hold, retrying transient errors.
 async fn settle_dropped(bursar: Bursar, hold: HoldId, mut unsettled: Unsettled) {
-    let op = unsettled.0.clone().expect("it was just dropped");
+    let op = unsettled.0.clone().expect("the operation is taken only at the end");
     let attempt = || async {
         match settle(&bursar, op.clone()).await {
-            // An attempt of which nothing was heard may have settled it.
+            // An earlier attempt whose answer was lost may have settled it.
             Ok(_) | Err(Error::Refused(Refusal::AlreadySettled { .. })) => Ok(()),
             Err(error) => Err(error),
         }
     };
-    let again = |error: &Error| tracing::warn!(%hold, %error, "a dropped hold could not be settled; it is tried again");
-    let settled = retry_on_drop::attempts(attempt, again).await;
+    let on_retry = |error: &Error| tracing::warn!(%hold, %error, "settling a dropped hold failed, retrying");
+    let settled = retry_on_drop::attempts(attempt, on_retry).await;
     unsettled.0 = None;
     if let Err(error) = settled {
-        tracing::error!(%hold, ?op, %error, "a dropped hold could not be settled; it stays until it expires");
+        tracing::error!(%hold, ?op, %error, "dropped hold not settled; the hold stays until it expires");
     }
 }

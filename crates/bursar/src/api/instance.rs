@@ -1,4 +1,4 @@
-//! `Bursar`: the instance that everything is reached through.
+//! [`Bursar`]: an open instance, through which everything else is reached.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,7 +34,8 @@ use crate::ids::RandomIds;
 use crate::maintenance::{self, Swept, Tended};
 use crate::wakeup::{BudgetWaiters, Feed, LeaseWaiters, Notices};
 
-/// Bursar on one database. Clones are cheap, and share everything but the context they act in.
+/// An open instance of Bursar on one database. Clones are cheap and share everything but the context (tenant, actor,
+/// reason) in which they make requests.
 #[derive(Clone)]
 pub struct Bursar {
     pub(crate) inner: Arc<Inner>,
@@ -54,14 +55,14 @@ pub(crate) struct Inner {
     lock_timeout: Duration,
     ids: Arc<Mutex<dyn IdSource + Send>>,
     maintenance: Mutex<Option<JoinHandle<()>>>,
-    /// The runtime it was opened in. Work that is started outside of any runtime runs there.
+    /// The runtime in which the instance was opened, and in which its background tasks run.
     pub(crate) runtime: Handle,
 }
 
 /// The most reservations that have a connection at the same time: half of the store's, so that the committers always find one.
 const RESERVATIONS_MAX: usize = 4;
 
-/// The store by its type, for what only one engine can do.
+/// The store by its type, for operations that only one database supports.
 pub(crate) enum Backend {
     Sqlite(Arc<SqliteStore>),
     Postgres(Arc<PostgresStore>),
@@ -70,23 +71,23 @@ pub(crate) enum Backend {
 }
 
 impl Bursar {
-    /// Opens `sqlite://PATH`, `sqlite::memory:` or `postgres://…`, prepares its tables and starts what runs in the
-    /// background. Needs a tokio runtime to live in.
+    /// Opens `sqlite://PATH`, `sqlite::memory:` or `postgres://…` with the default options: creates or upgrades the tables
+    /// and starts background maintenance. Must be called in a tokio runtime, which must outlive the instance.
     pub async fn open(url: &str) -> Result<Bursar, Error> {
         Bursar::options(url).open().await
     }
 
-    /// Settings to open it with.
+    /// Returns the options for opening a database; [`Options::open`] opens it.
     pub fn options(url: &str) -> Options {
         Options::new(url)
     }
 
-    /// The same Bursar, acting in another context.
+    /// Returns a clone that makes requests in another context.
     pub fn in_context(&self, context: Context) -> Bursar {
         Bursar { inner: self.inner.clone(), context }
     }
 
-    /// The same Bursar, acting for a tenant.
+    /// Returns a clone that makes requests for a tenant.
     pub fn tenant<T>(&self, tenant: T) -> Result<Bursar, Error>
     where
         T: TryInto<Tenant, Error = Invalid>,
@@ -94,12 +95,12 @@ impl Bursar {
         Ok(self.in_context(Context { tenant: tenant.try_into()?, ..self.context.clone() }))
     }
 
-    /// The same Bursar, acting on behalf of an actor.
+    /// Returns a clone that makes requests on behalf of an actor.
     pub fn by(&self, actor: Actor) -> Bursar {
         self.in_context(self.context.clone().by(actor))
     }
 
-    /// The same Bursar, with a reason for the journal.
+    /// Returns a clone whose requests record a reason in the journal.
     pub fn because(&self, reason: impl Into<String>) -> Bursar {
         self.in_context(self.context.clone().because(reason))
     }
@@ -109,72 +110,72 @@ impl Bursar {
         CommandBuilder::new(self.clone())
     }
 
-    /// Budgets, holds and spend.
+    /// Returns the ledger: budgets, holds and postings.
     pub fn ledger(&self) -> Ledger<'_> {
         Ledger(self)
     }
 
-    /// Single-use grants.
+    /// Returns the single-use grants.
     pub fn grants(&self) -> Grants<'_> {
         Grants(self)
     }
 
-    /// Credentials of a server's callers.
+    /// Returns the credentials of a server's callers.
     pub fn credentials(&self) -> Credentials<'_> {
         Credentials(self)
     }
 
-    /// Durable jobs.
+    /// Returns the durable jobs.
     pub fn jobs(&self) -> Jobs<'_> {
         Jobs(self)
     }
 
-    /// The settings and figures of queues.
+    /// Returns the settings and figures of queues.
     pub fn queues(&self) -> Queues<'_> {
         Queues(self)
     }
 
-    /// Schedules, which enqueue recurring jobs.
+    /// Returns the schedules, which enqueue recurring jobs.
     pub fn schedules(&self) -> Schedules<'_> {
         Schedules(self)
     }
 
-    /// The journal.
+    /// Returns the journal.
     pub fn journal(&self) -> Journal<'_> {
         Journal(self)
     }
 
-    /// Listens to the events of this process from now on.
+    /// Listens to the events that this process commits from now on, of all tenants.
     pub fn listen(&self) -> Notices {
         self.inner.feed.listen()
     }
 
-    /// A number that changes after each commit of this process.
+    /// Returns a watch on a number that changes after each commit of this process.
     pub fn watch_commits(&self) -> watch::Receiver<u64> {
         self.inner.feed.watch_commits()
     }
 
-    /// Executes a request in the context it carries.
+    /// Executes a request in the context that it carries. Returns when it is durable. A refused request changes nothing.
     pub async fn request(&self, request: Request) -> Result<Outcome, Error> {
         self.inner.engine.submit(request).await
     }
 
-    /// What this instance has done so far.
+    /// Returns the counters of this instance since it was opened.
     pub fn counters(&self) -> Counters {
         self.inner.lease_waiters.counters(self.inner.engine.counters())
     }
 
-    /// The present state of this instance.
+    /// Returns the load of this instance: what is waiting, and the size and duration of its commits.
     pub fn vitals(&self) -> Vitals {
         self.inner.engine.vitals(self.inner.lease_waiters.count())
     }
 
-    /// How many jobs are in each state, over all tenants.
+    /// Returns the number of jobs in each state, over all tenants.
     pub async fn job_counts(&self) -> Result<Vec<(JobState, i64)>, Error> {
         Ok(self.inner.store.job_counts().await?)
     }
 
-    /// Checks that balances equal what holds and postings add up to.
+    /// Verifies that the stored balances equal the sums of holds and postings.
     pub async fn verify(&self) -> Result<Report, Error> {
         Ok(self.inner.store.verify().await?)
     }
@@ -203,17 +204,17 @@ impl Bursar {
         Ok(self.inner.store.rebuild().await?)
     }
 
-    /// The time that decisions use.
+    /// Returns the time by the clock that decisions use.
     pub async fn now(&self) -> Result<Time, Error> {
         Ok(self.inner.store.now().await?)
     }
 
-    /// Fails, with the reason, where requests could not be committed now.
+    /// Fails, with the reason, if requests cannot be committed now.
     pub async fn ready(&self) -> Result<(), Error> {
         Ok(self.inner.store.ready().await?)
     }
 
-    /// Reports the state of the database.
+    /// Returns the state of the database.
     pub async fn health(&self) -> Result<Health, Error> {
         Ok(self.inner.store.health().await?)
     }
@@ -223,24 +224,26 @@ impl Bursar {
         maintenance::sweep(&self.inner.store, &self.inner.engine, most).await
     }
 
-    /// Tidies everything once: folds what is due on idle scopes, rolls up old postings, deletes expired keys.
+    /// Tidies all scopes once: updates the balances of idle scopes and rolls up old postings. Also deletes expired
+    /// idempotency keys, old queue figures and unused flow keys.
     pub async fn tidy(&self) -> Result<(), Error> {
         maintenance::tidy_all(&self.inner.store, &self.inner.engine).await
     }
 
-    /// Maintains jobs once: takes back expired leases, resumes jobs whose budget admits them again, deletes finished jobs whose retention
-    /// is over; at most `most` of each.
+    /// Maintains jobs once, at most `most` of each kind: takes back expired leases, resumes jobs whose budget admits them
+    /// again, and deletes finished jobs whose retention is over.
     pub async fn tend(&self, most: usize) -> Result<Tended, Error> {
         maintenance::tend(&self.inner.store, &self.inner.engine, most).await
     }
 
-    /// Ticks at most `most` due schedules, over all tenants; returns how many. A schedule with more missed ticks than one transaction takes
-    /// stays due.
+    /// Ticks at most `most` due schedules, over all tenants, and returns how many. A schedule with more missed ticks than
+    /// one transaction handles stays due.
     pub async fn tick(&self, most: usize) -> Result<usize, Error> {
         maintenance::tick(&self.inner.store, &self.inner.engine, most).await
     }
 
-    /// Accepts nothing more, executes what was accepted, and stops what runs in the background.
+    /// Stops accepting requests, executes those already accepted, and stops the background tasks. Requests on clones then
+    /// fail as closed.
     pub async fn close(self) {
         let maintenance = self.inner.maintenance.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(maintenance) = maintenance {
@@ -283,7 +286,7 @@ impl Drop for Inner {
     }
 }
 
-/// What an instance is started with.
+/// The parts from which an instance is started.
 pub(super) struct Parts {
     pub(super) backend: Backend,
     pub(super) store: Arc<dyn Store>,
@@ -293,12 +296,12 @@ pub(super) struct Parts {
     pub(super) background: BackgroundOptions,
 }
 
-/// What runs in the background.
+/// The options of the background tasks.
 #[derive(Clone, Debug)]
 pub(super) struct BackgroundOptions {
     /// How often holds are swept and scopes tidied; `None` for no maintenance at all.
     pub(super) upkeep: Option<Duration>,
-    /// How often expired leases are looked for.
+    /// How often expired leases are searched.
     pub(super) rescue: Duration,
     /// How often the change counter is polled while workers wait.
     pub(super) poll: Duration,
@@ -307,7 +310,7 @@ pub(super) struct BackgroundOptions {
 }
 
 impl Bursar {
-    /// Starts the engine and what runs in the background.
+    /// Starts the engine and the background tasks.
     pub(super) fn start(parts: Parts) -> Bursar {
         let Parts { backend, store, rules, ids, engine, background } = parts;
         let lease_waiters = LeaseWaiters::new(store.clone(), background.poll, background.listen);

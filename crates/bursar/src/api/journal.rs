@@ -1,4 +1,4 @@
-//! The journal: everything that happened, in order.
+//! The journal: the append-only log of all events, in the order of commits.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,32 +17,32 @@ use crate::api::command::Receipt;
 use crate::api::instance::Bursar;
 use crate::error::Error;
 
-/// What happened. From [`Bursar::journal`].
+/// The append-only log of events. From [`Bursar::journal`].
 #[derive(Clone, Copy)]
 pub struct Journal<'a>(pub(crate) &'a Bursar);
 
-/// An event at its place.
+/// An event of the journal, with its position and its origin.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JournalEvent {
-    /// Its position: dense, and in the order of commits.
+    /// The position of the event. Positions have no gaps and follow the order of commits.
     pub position: u64,
-    /// The thing it happened to.
+    /// The scope, hold, job, grant, queue, schedule or command that the event belongs to.
     pub stream: Stream,
-    /// The version of that thing after it.
+    /// The version of that stream after the event.
     pub version: u64,
-    /// When.
+    /// When the event was committed, by the clock that decisions use.
     pub at: Time,
-    /// The command that did it.
+    /// The command that caused the event.
     pub command: CommandId,
-    /// Who asked for it, for whom, and why.
+    /// The tenant, actor and reason of the request.
     pub context: Context,
-    /// The trace it belongs to: that of its job, or else that of the request.
+    /// The trace of the event's job, or else of the request.
     pub traceparent: Option<TraceParent>,
-    /// What happened.
+    /// The event itself.
     pub event: Event,
 }
 
-/// Where a page of history begins.
+/// The position in a history at which the next page starts. Its text form can be parsed back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HistoryMark {
     batch: BatchId,
@@ -59,29 +59,30 @@ impl std::str::FromStr for HistoryMark {
     type Err = Invalid;
     fn from_str(text: &str) -> Result<HistoryMark, Invalid> {
         let parts = text.split_once('.').and_then(|(batch, skip)| Some((batch.parse().ok()?, skip.parse().ok()?)));
-        let (batch, skip) = parts.ok_or_else(|| Invalid::new("cursor", "is not one that a page has told"))?;
+        let (batch, skip) = parts.ok_or_else(|| Invalid::new("cursor", "is not one that an earlier page returned"))?;
         Ok(HistoryMark { batch, skip })
     }
 }
 
-/// How much earlier than its id says a command is looked for, and how much later.
-const EARLIER: Span = Span::from_secs(2);
-const LATER: Span = Span::from_secs(60);
-/// Pages that are looked at for it.
+/// How far before the instant in its id the search for a command starts.
+const SEARCH_BEFORE: Span = Span::from_secs(2);
+/// How far after the instant in its id the search for a command ends.
+const SEARCH_AFTER: Span = Span::from_secs(60);
+/// The most pages that the search for a command reads.
 const COMMAND_PAGES_MAX: usize = 50;
-/// Rows of the journal read at once.
+/// Rows of the journal read at once. A row holds the events of one transaction.
 const PAGE: usize = 100;
-/// Such pages that one call reads at most, whoever's events are on them.
+/// The most pages that one call reads, including events of other tenants.
 const PAGES_MAX: usize = 10;
-/// Events that one call returns at most.
+/// The most events that one call returns.
 const EVENTS_MAX: usize = 1_000;
 
 impl Journal<'_> {
-    /// Events of this tenant after a position, at most `limit` (from 1 to 1,000), and the position to go on from.
-    /// Nothing is ever inserted before a position that was read.
+    /// Returns the events of this tenant after a position, at most `limit` (from 1 to 1,000), and the position to continue
+    /// from. No event is ever inserted before a position that was read.
     ///
-    /// One call looks at a bounded part of the journal, so that fewer events than asked for, or none, do not mean that
-    /// there are no more: the end is reached when the position does not move.
+    /// One call reads a bounded part of the journal, which other tenants share. So it may return fewer events than
+    /// `limit`, or none, before the end. The end is reached when the returned position equals `after`.
     pub async fn read(&self, after: u64, limit: usize) -> Result<(Vec<JournalEvent>, u64), Error> {
         let limit = limit.clamp(1, EVENTS_MAX);
         let mut events = Vec::new();
@@ -99,7 +100,7 @@ impl Journal<'_> {
                     }
                 }
             }
-            // A page may end before it has so many rows, where they are large: whoever goes on from here finds the rest.
+            // A page of large rows ends early; the next call continues from `at`.
             if page.len() < PAGE {
                 break;
             }
@@ -107,9 +108,10 @@ impl Journal<'_> {
         Ok((events, at))
     }
 
-    /// What happened to one thing, newest first, at most `limit`. For a scope this is everything that moved it.
+    /// Returns the events of one stream, newest first, at most `limit`. The events of a scope include all charges that
+    /// changed its balances. Empty if the stream belongs to another tenant.
     pub async fn history(&self, stream: &Stream, limit: usize) -> Result<Vec<JournalEvent>, Error> {
-        let mut next = self.last(stream).await?;
+        let mut next = self.last_batch(stream).await?;
         let mut events = Vec::new();
         while let Some(id) = next {
             let Some(journaled) = self.0.inner.store.batch(id).await? else { break };
@@ -125,8 +127,8 @@ impl Journal<'_> {
         Ok(events)
     }
 
-    /// What happened to one thing, newest first, a page of at most `limit` events (from 1 to 1,000) and where the next one
-    /// begins, from the newest on or from where an earlier page said.
+    /// Returns one page of a stream's events, newest first, at most `limit` (from 1 to 1,000), and the mark of the next
+    /// page, or `None` at the end. Without `from`, the page starts at the newest event.
     pub async fn history_page(
         &self,
         stream: &Stream,
@@ -134,8 +136,8 @@ impl Journal<'_> {
         limit: usize,
     ) -> Result<(Vec<JournalEvent>, Option<HistoryMark>), Error> {
         let limit = limit.clamp(1, EVENTS_MAX);
-        // A mark of another thing, or of another tenant's, leads nowhere: its events concern another stream.
-        let Some(last) = self.last(stream).await? else { return Ok((Vec::new(), None)) };
+        // A mark of another stream or tenant is harmless: events of another stream are filtered out.
+        let Some(last) = self.last_batch(stream).await? else { return Ok((Vec::new(), None)) };
         let mut at = from.unwrap_or(HistoryMark { batch: last, skip: 0 });
         let mut events = Vec::new();
         let mut filling = Filling::new(limit);
@@ -144,11 +146,11 @@ impl Journal<'_> {
             let mut found: Vec<_> = spread(&journaled).filter(|event| concerns(event, stream)).collect();
             found.reverse();
             let total = found.len();
-            for (place, event) in found.into_iter().enumerate().skip(at.skip) {
+            for (index, event) in found.into_iter().enumerate().skip(at.skip) {
                 filling.add(event.event.bytes());
                 events.push(event);
-                if filling.is_full() && place + 1 < total {
-                    return Ok((events, Some(HistoryMark { skip: place + 1, ..at })));
+                if filling.is_full() && index + 1 < total {
+                    return Ok((events, Some(HistoryMark { skip: index + 1, ..at })));
                 }
             }
             match journaled.batch.prev.get(stream) {
@@ -161,10 +163,10 @@ impl Journal<'_> {
         }
     }
 
-    /// What a command of this tenant did, if it was one and the journal still has it.
+    /// Returns the result of a command of this tenant; `None` if it is not found or was not a command.
     ///
-    /// The journal is searched by the instant in the id. A command whose transaction stayed open for more than a minute, or
-    /// committed among more than five thousand others, may not be found.
+    /// The journal has no index of commands; it is searched around the instant in the id. A command whose transaction
+    /// stayed open for more than a minute, or that committed among more than five thousand others, may not be found.
     pub async fn command(&self, id: CommandId) -> Result<Option<Receipt>, Error> {
         let Some(entry) = self.entry(id).await?.filter(|entry| entry.context.tenant == self.0.context.tenant) else {
             return Ok(None);
@@ -185,8 +187,8 @@ impl Journal<'_> {
 
     async fn entry(&self, id: CommandId) -> Result<Option<Arc<Entry>>, Error> {
         let store = &self.0.inner.store;
-        // The first row from shortly before then on: positions follow the clock but for a little.
-        let from = id.at().before(EARLIER);
+        // Binary search for the first row near that instant. Positions follow the clock, except for small deviations.
+        let from = id.at().before(SEARCH_BEFORE);
         let (mut low, mut high) = (0, store.health().await?.position);
         while low < high {
             let middle = low + (high - low) / 2;
@@ -195,7 +197,7 @@ impl Journal<'_> {
                 _ => high = middle,
             }
         }
-        let (mut after, until) = (low.saturating_sub(1), id.at().after(LATER));
+        let (mut after, until) = (low.saturating_sub(1), id.at().after(SEARCH_AFTER));
         for _ in 0..COMMAND_PAGES_MAX {
             let page = store.list_journal(after, PAGE).await?;
             let found = page.iter().flat_map(|row| &row.batch.entries).find(|entry| entry.id == id);
@@ -213,8 +215,9 @@ impl Journal<'_> {
         Ok(None)
     }
 
-    /// Erases the payload of a job or a grant, for privacy, where it was large enough to be kept beside the journal.
-    /// The journal stays whole; the payload reads as `null` from then on. False when there is none to erase.
+    /// Erases the payload of a job or a grant of this tenant, for privacy. The payload then reads as `null`; the journal is
+    /// unchanged. Only payloads of more than 1,024 bytes are stored outside the journal and can be erased. Returns whether
+    /// a payload was erased.
     pub async fn erase_payload(&self, stream: &Stream) -> Result<bool, Error> {
         let id = match stream {
             Stream::Job(id) => id.0,
@@ -223,15 +226,15 @@ impl Journal<'_> {
                 return Ok(false);
             }
         };
-        // What is another tenant's is not there.
-        if self.last(stream).await?.is_none() {
+        // A stream of another tenant is treated as unknown.
+        if self.last_batch(stream).await?.is_none() {
             return Ok(false);
         }
         Ok(self.0.inner.store.erase_payload(id).await?)
     }
 
-    /// The transaction that touched a thing last, if it is this tenant's.
-    async fn last(&self, stream: &Stream) -> Result<Option<BatchId>, Error> {
+    /// Returns the last transaction with an event of the stream, if the stream is this tenant's.
+    async fn last_batch(&self, stream: &Stream) -> Result<Option<BatchId>, Error> {
         let (store, tenant) = (&self.0.inner.store, &self.0.context.tenant);
         Ok(match stream {
             Stream::Scope(of, scope) if of == tenant => {
@@ -251,7 +254,7 @@ impl Journal<'_> {
     }
 }
 
-/// The events of a row, each at its position.
+/// Returns the events of a row of the journal, each with its position.
 fn spread(journaled: &Journaled) -> impl Iterator<Item = JournalEvent> {
     let entries =
         journaled.batch.entries.iter().flat_map(|entry| entry.events.iter().map(move |recorded| (entry, recorded)));
@@ -267,6 +270,7 @@ fn spread(journaled: &Journaled) -> impl Iterator<Item = JournalEvent> {
     })
 }
 
+/// Returns whether an event belongs to the stream, or changes the balances of the stream's scope.
 fn concerns(event: &JournalEvent, stream: &Stream) -> bool {
     if event.stream == *stream {
         return true;

@@ -1,4 +1,4 @@
-//! The ledger: budgets, holds and spend.
+//! The ledger: budgets, holds and postings.
 
 use std::time::Duration;
 
@@ -22,82 +22,86 @@ use crate::api::held::{Held, settle, unexpected};
 use crate::api::instance::Bursar;
 use crate::error::Error;
 
-/// Budgets, holds and spend. From [`Bursar::ledger`].
+/// Budgets, holds and postings. From [`Bursar::ledger`].
 #[derive(Clone, Copy)]
 pub struct Ledger<'a>(pub(crate) &'a Bursar);
 
-/// How often a scope is read anew because it was posted to meanwhile.
+/// The most reads of a scope until two in a row see the same postings.
 const READS_MAX: usize = 20;
 
-/// A budget, or a scope without one, as it stands.
+/// The current state of a scope and its budget.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BudgetView {
-    /// Which one.
+    /// The scope.
     pub scope: Scope,
-    /// What is registered on it.
+    /// The budget of the scope; `None` if it has none.
     pub budget: Option<Budget>,
-    /// Why it refuses new spend, if it does.
+    /// Why the scope is frozen; `None` if it is not.
     pub frozen: Option<Freeze>,
-    /// What is posted and held in each of its windows.
+    /// The balance of each of its windows.
     pub balances: Vec<BalanceView>,
 }
 
-/// What is posted and held in a window.
+/// The units posted and held in one window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BalanceView {
-    /// Which one.
+    /// The window.
     pub window: Window,
-    /// From when it counts, if it is a calendar window.
+    /// When the window started; only for calendar windows.
     pub start: Option<Time>,
-    /// When it turns, if it is a calendar window.
+    /// When the window ends and the balance resets; only for calendar windows.
     pub end: Option<Time>,
-    /// The registered limit over it.
+    /// The limit that the budget sets over the window.
     pub limit: Option<i64>,
     /// Units posted.
     pub posted: i64,
     /// Units held.
     pub held: i64,
-    /// What the limit leaves; not told of a window that has ended, in a zone that this build does not know.
+    /// The units that the limit leaves. `None` without a limit, or if the window has ended and this build does not know
+    /// its time zone.
     pub remaining: Option<i64>,
 }
 
 impl Ledger<'_> {
-    /// Registers or changes a budget.
+    /// Defines the budget of a scope, or replaces it. What is posted and held stays.
     pub async fn define<S: TryInto<Scope, Error = Invalid>>(&self, scope: S, budget: Budget) -> Result<(), Error> {
         self.0.execute(Op::Define { scope: scope.try_into()?, budget }).await.map(drop)
     }
 
-    /// A budget as it stands now. Takes no lock.
+    /// Returns the current state of a scope and its budget; `None` if the scope was never used. Takes no lock.
     pub async fn budget<S: TryInto<Scope, Error = Invalid>>(&self, scope: S) -> Result<Option<BudgetView>, Error> {
         let scope = scope.try_into()?;
         let row = self.0.inner.store.scope(&(self.0.context.tenant.clone(), scope.clone())).await?;
         Ok(row.filter(|row| row.version > 0).map(|row| view(scope, &row)))
     }
 
-    /// Budgets whose scopes begin with `prefix`, after a scope, at most `limit`.
+    /// Lists the scopes that begin with `prefix`, after a scope, in the order of names, at most `limit` (at most 1,000).
+    /// Takes no lock.
     pub async fn budgets(&self, prefix: &str, after: Option<&Scope>, limit: usize) -> Result<Vec<BudgetView>, Error> {
         let found = self.0.inner.store.list_scopes(&self.0.context.tenant, prefix, after, limit.min(1_000)).await?;
         Ok(found.into_iter().map(|(scope, row)| view(scope, &row)).collect())
     }
 
-    /// What is left of each limit registered on a scope. Takes no lock.
+    /// Returns the balances of the windows that a scope's budget limits. Fails if the scope is unknown, or if what a limit
+    /// leaves cannot be computed because this build does not know its time zone. Takes no lock.
     pub async fn remaining<S: TryInto<Scope, Error = Invalid>>(&self, scope: S) -> Result<Vec<BalanceView>, Error> {
         let scope = scope.try_into()?;
         let found = self.budget(&scope).await?.ok_or_else(|| Refusal::UnknownScope { scope: scope.clone() })?;
         let limited = found.balances.into_iter().filter(|balance| balance.limit.is_some());
-        let told = limited.map(|balance| match &balance.window {
+        let checked = limited.map(|balance| match &balance.window {
             Window::Calendar { zone, .. } if balance.remaining.is_none() => {
                 Err(Refusal::UnknownZone { scope: scope.clone(), zone: zone.clone() }.into())
             }
             _ => Ok(balance),
         });
-        told.collect()
+        checked.collect()
     }
 
-    /// The units posted on a scope in `[from, to)`; from [`Time::MIN`] on, ever. Takes no lock.
+    /// Returns the units posted on a scope in `[from, to)`; with [`Time::MIN`] as `from`, since its first use. Takes no
+    /// lock.
     ///
-    /// Single postings are kept for [`Rules::postings_kept`](crate::Rules::postings_kept). What is older cannot be told
-    /// apart any more, so that a `from` or, where that is `Time::MIN`, a `to` before then is invalid.
+    /// Single postings are kept for [`Rules::postings_kept`](crate::Rules::postings_kept); older ones are rolled up into
+    /// one sum. So a `from` before that time is invalid, and so is a `to` before it if `from` is `Time::MIN`.
     pub async fn spent<S: TryInto<Scope, Error = Invalid>>(
         &self,
         scope: S,
@@ -112,33 +116,33 @@ impl Ledger<'_> {
             return self.spent_until(&key, to).await;
         }
         let spent = self.0.inner.store.spent(&key, from, to).await?;
-        self.still_kept("from", from).await?;
+        self.check_kept("from", from).await?;
         Ok(spent)
     }
 
-    /// All that was ever posted, but for what came later.
+    /// Returns the units posted before `to`: all that were ever posted, minus the later ones.
     async fn spent_until(&self, key: &ScopeKey, to: Time) -> Result<i64, Error> {
         let store = &self.0.inner.store;
         for _ in 0..READS_MAX {
             let Some(row) = store.scope(key).await? else { return Ok(0) };
-            let ever = row.balances.first().map_or(0, Balance::spent);
-            // Nothing is posted for an instant that the scope has not seen.
+            let total = row.balances.first().map_or(0, Balance::spent);
+            // No posting is dated after the instant that the scope was last updated for.
             if row.seen < to {
-                return Ok(ever);
+                return Ok(total);
             }
             let later = store.spent(key, to, Time::NEVER).await?;
-            // What is posted between the two would count in one of them only.
+            // A posting between the two reads would count in only one of them.
             if store.scope(key).await?.is_some_and(|again| again.postings == row.postings) {
-                self.still_kept("to", to).await?;
-                return Ok(ever - later);
+                self.check_kept("to", to).await?;
+                return Ok(total - later);
             }
         }
-        Err(StoreError::Busy("the scope is posted to all the time".into()).into())
+        Err(StoreError::Busy(format!("the scope changed during each of {READS_MAX} reads")).into())
     }
 
-    /// Refuses an instant before which postings may be rolled up. To be asked after they were read: what is still kept
-    /// now was kept then.
-    async fn still_kept(&self, field: &'static str, at: Time) -> Result<(), Error> {
+    /// Refuses an instant before which postings may be rolled up. Called after the read: postings that are kept now were
+    /// kept then.
+    async fn check_kept(&self, field: &'static str, at: Time) -> Result<(), Error> {
         let kept = self.0.inner.rules.postings_kept;
         let since = self.0.now().await?.before(kept);
         if at < since {
@@ -149,17 +153,18 @@ impl Ledger<'_> {
         Ok(())
     }
 
-    /// Refuses new spend on a scope until it is unfrozen.
+    /// Freezes a scope: new holds and postings on it are refused until it is unfrozen.
     pub async fn freeze<S: TryInto<Scope, Error = Invalid>>(&self, scope: S) -> Result<(), Error> {
         self.0.execute(Op::Freeze { scope: scope.try_into()? }).await.map(drop)
     }
 
-    /// Admits spend again.
+    /// Unfreezes a scope.
     pub async fn unfreeze<S: TryInto<Scope, Error = Invalid>>(&self, scope: S) -> Result<(), Error> {
         self.0.execute(Op::Unfreeze { scope: scope.try_into()? }).await.map(drop)
     }
 
-    /// Sets units aside on a scope with a budget.
+    /// Holds `amount` units on a scope, which must have a budget, for `ttl`, which the hold policies clamp. Returns the
+    /// handle of the hold. Refused, with nothing changed, if a limit leaves less or a scope is frozen.
     pub async fn hold<S: TryInto<Scope, Error = Invalid>>(
         &self,
         scope: S,
@@ -169,20 +174,22 @@ impl Ledger<'_> {
         Ok(self.0.command().charge(scope, amount).hold_for(ttl).submit_held().await?.0)
     }
 
-    /// Takes the handle of a hold that was placed before.
+    /// Returns a handle of an existing hold. Dropping the handle settles the hold, like any [`Held`].
     pub async fn held(&self, id: HoldId) -> Result<Held, Error> {
         let hold = self.find(id).await?.ok_or(Refusal::UnknownHold { hold: id })?;
         Ok(Held::new(self.0.clone(), id, hold.expires_at))
     }
 
-    /// A hold as it is stored; see [`Hold::state_at`].
+    /// Returns a hold of this tenant as stored. A hold that has expired but was not swept yet is still stored as held:
+    /// see [`Hold::state_at`].
     pub async fn find(&self, id: HoldId) -> Result<Option<Hold>, Error> {
         let found = self.0.inner.store.hold(id).await?;
         Ok(found.filter(|hold| hold.tenant == self.0.context.tenant))
     }
 
-    /// Live holds on a scope, soonest to expire first, at most `limit`. The next page begins `after` the expiry and the id
-    /// of the last one. What has expired and is not swept yet is among them: see [`Hold::state_at`].
+    /// Lists the live holds on a scope in the order of expiry, at most `limit` (at most 1,000). For the next page, pass the
+    /// expiry and the id of the last hold as `after`. Holds that have expired but were not swept yet are included: see
+    /// [`Hold::state_at`].
     pub async fn live<S: TryInto<Scope, Error = Invalid>>(
         &self,
         scope: S,
@@ -193,17 +200,17 @@ impl Ledger<'_> {
         Ok(self.0.inner.store.list_live_holds(&key, after, limit.min(1_000)).await?)
     }
 
-    /// Posts what a hold really cost.
+    /// Commits a hold: posts the actual units and frees the rest; see [`Held::commit`].
     pub async fn commit(&self, hold: HoldId, actual: impl Into<Actual>) -> Result<Settled, Error> {
         settle(self.0, Op::Commit { hold, actual: actual.into() }).await
     }
 
-    /// Frees what a hold set aside.
+    /// Releases a hold: frees all its units. `reason` is recorded in the journal.
     pub async fn release(&self, hold: HoldId, reason: impl Into<String>) -> Result<Settled, Error> {
         settle(&self.0.because(reason), Op::Release { hold }).await
     }
 
-    /// Puts off a hold's expiry; returns when it expires.
+    /// Extends the expiry of a hold and returns the new one; see [`Held::extend`].
     pub async fn extend(&self, hold: HoldId, by: Duration) -> Result<Time, Error> {
         match self.0.execute(Op::Extend { hold, by: Span::from(by) }).await? {
             Answer::Extended { expires_at, .. } => Ok(expires_at),
@@ -211,12 +218,14 @@ impl Ledger<'_> {
         }
     }
 
-    /// Spends at once.
+    /// Posts `amount` units on a scope, which must have a budget, and returns the charge with what its limits left.
+    /// Refused, with nothing changed, if a limit leaves less or a scope is frozen.
     pub async fn post<S: TryInto<Scope, Error = Invalid>>(&self, scope: S, amount: i64) -> Result<Vec<Charged>, Error> {
         Ok(self.0.command().charge(scope, amount).submit().await?.done.posted)
     }
 
-    /// Gives units back; dated like `hold` where one is named. Never refused for lack of anything.
+    /// Credits units to a scope and its ancestors. With `hold`, the credit reverses the spend of that hold and counts for
+    /// the same windows. No limit refuses a credit.
     pub async fn credit<S: TryInto<Scope, Error = Invalid>>(
         &self,
         scope: S,
@@ -229,7 +238,8 @@ impl Ledger<'_> {
         }
     }
 
-    /// Spends `amount` if no more than `limit` units are spent in the window with it. Nothing needs registering.
+    /// Posts `amount` units on a scope if at most `limit` units are then posted and held in the window. The scope needs no
+    /// budget. Returns false, with nothing changed, if a limit or a freeze refuses it.
     pub async fn try_reserve<S: TryInto<Scope, Error = Invalid>>(
         &self,
         scope: S,
@@ -241,7 +251,8 @@ impl Ledger<'_> {
             .map(|r| r.is_some())
     }
 
-    /// The same within the caller's own PostgreSQL transaction.
+    /// Does the same as [`Ledger::try_reserve`] in the caller's own PostgreSQL transaction. Returns `None` instead of false,
+    /// and a receipt for [`Bursar::announce`] instead of true.
     pub async fn try_reserve_in<S: TryInto<Scope, Error = Invalid>>(
         &self,
         conn: &mut PgConnection,
@@ -254,7 +265,7 @@ impl Ledger<'_> {
     }
 }
 
-/// A refusal for lack of units is an answer here.
+/// Turns a refusal by a limit or a freeze into `None`.
 fn admitted(submitted: Result<Receipt, Error>) -> Result<Option<Receipt>, Error> {
     match submitted {
         Ok(receipt) => Ok(Some(receipt)),

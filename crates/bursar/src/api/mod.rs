@@ -1,4 +1,4 @@
-//! What callers use: [`Bursar`](instance::Bursar), and one file for each noun behind it.
+//! The public API: [`Bursar`](instance::Bursar) and the types it returns, one file for each noun.
 
 pub(crate) mod backup;
 pub(crate) mod command;

@@ -1,4 +1,4 @@
-//! How Bursar is opened.
+//! The options for opening Bursar.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ use crate::wakeup::watcher::POLL_EVERY;
 /// The most requests of a batch on PostgreSQL.
 const POSTGRES_BATCH_MAX: usize = 500;
 
-/// How to open Bursar.
+/// The options for opening a database. From [`Bursar::options`].
 pub struct Options {
     url: String,
     rules: Rules,
@@ -72,79 +72,82 @@ impl Options {
         Options { rules, ..self }
     }
 
-    /// Uses this clock; on PostgreSQL instead of the database's.
+    /// Uses this clock instead of the machine's (SQLite) or the database's (PostgreSQL).
     pub fn clock(self, clock: Arc<dyn Clock>) -> Options {
         Options { clock: Some(clock), ..self }
     }
 
-    /// Uses this source of ids.
+    /// Uses this source of ids instead of random ones.
     pub fn ids(self, ids: Arc<Mutex<dyn IdSource + Send>>) -> Options {
         Options { ids: Some(ids), ..self }
     }
 
-    /// Whether to create or upgrade the tables when opening. If not, opening a database that needs it fails.
+    /// Sets whether to create or upgrade the tables when opening. If not, opening a database that needs it fails.
     pub fn migrate(self, migrate: bool) -> Options {
         Options { migrate, ..self }
     }
 
-    /// How often to sweep and tidy in the background; `None` for no maintenance at all.
+    /// Sets how often background maintenance sweeps holds and tidies scopes; `None` for no maintenance at all.
     pub fn upkeep(mut self, every: Option<Duration>) -> Options {
         self.background.upkeep = every;
         self
     }
 
-    /// The most requests that wait; one more is `overloaded`.
+    /// Sets the most requests that may wait for a commit. Further ones fail with [`Error::Overloaded`].
     pub fn queue(mut self, requests: usize) -> Options {
         self.engine.queue = requests;
         self
     }
 
-    /// The most requests that share a commit.
+    /// Sets the most requests in a batch, which share one transaction.
     pub fn batch(mut self, requests: usize) -> Options {
         self.engine.batch = requests.max(1);
         self
     }
 
-    /// How many batches commit at the same time on PostgreSQL. SQLite has one writer.
+    /// Sets how many batches commit at the same time on PostgreSQL. SQLite has one writer.
     pub fn lanes(mut self, lanes: usize) -> Options {
         self.engine.committers = lanes;
         self
     }
 
-    /// How long a request waits for rows that another transaction has locked, before it is `busy`.
+    /// Sets how long a request waits for rows that another transaction has locked, before it fails as busy
+    /// ([`Error::is_busy`]).
     pub fn patience(mut self, patience: Duration) -> Options {
         self.engine.lock_timeout = patience;
         self
     }
 
-    /// How often maintenance looks for expired leases, for jobs whose budget may admit them again and for new schedules. The next tick of a
-    /// known schedule has a timer of its own.
+    /// Sets how often maintenance searches for expired leases, for jobs whose budget may admit them again and for new
+    /// schedules. The next tick of a known schedule has a timer of its own.
     pub fn rescue(mut self, every: Duration) -> Options {
         self.background.rescue = every.max(Duration::from_millis(1));
         self
     }
 
-    /// How often to poll for jobs of other processes while a worker waits. With notifications, it polls once a second.
+    /// Sets how often to poll for jobs that other processes enqueued while a worker waits. While notifications arrive, the
+    /// interval is one second instead.
     pub fn poll(mut self, every: Duration) -> Options {
         self.background.poll = every.max(Duration::from_millis(1));
         self
     }
 
-    /// Whether to listen for notifications of other processes while a worker waits. On SQLite it watches the write-ahead log (Linux only;
-    /// the runtime needs I/O enabled). On PostgreSQL it uses `LISTEN` on a connection of its own, and checks that notifications
-    /// arrive; where they do not, as behind a pooler in transaction mode, it polls ([`Options::poll`]). This process notifies others in any
-    /// case.
+    /// Sets whether to listen for notifications of other processes while a worker waits. On SQLite, this watches the
+    /// write-ahead log (Linux only; the runtime needs I/O enabled). On PostgreSQL, it uses `LISTEN` on a connection of its
+    /// own and checks that notifications arrive. If they do not, as behind a pooler in transaction mode, it polls
+    /// ([`Options::poll`]). This process always notifies the others.
     pub fn listen(mut self, listen: bool) -> Options {
         self.background.listen = listen;
         self
     }
 
-    /// Settings for PostgreSQL.
+    /// Sets the options for PostgreSQL.
     pub fn postgres(self, postgres: PostgresOptions) -> Options {
         Options { postgres, ..self }
     }
 
-    /// Opens the database.
+    /// Opens the database and starts the background tasks. Must be called in a tokio runtime, which must outlive the
+    /// instance.
     pub async fn open(self) -> Result<Bursar, Error> {
         let ids = self.ids.unwrap_or_else(|| Arc::new(Mutex::new(RandomIds::default())));
         let setup = Setup { rules: self.rules.clone(), clock: self.clock, ids: ids.clone(), migrate: self.migrate };
@@ -172,8 +175,8 @@ impl Options {
         Ok(Bursar::start(Parts { backend, store, rules, ids, engine, background }))
     }
 
-    /// Opens it on a given store, such as a simulated one, instead of the address. The store has the clock. It must have been given the
-    /// same rules.
+    /// Opens Bursar on a given store, such as a simulated one, instead of the URL. The store brings its own clock and must
+    /// use the same rules.
     pub fn open_on(self, store: Arc<dyn Store>) -> Bursar {
         let ids = self.ids.unwrap_or_else(|| Arc::new(Mutex::new(RandomIds::default())));
         let (rules, engine, background) = (self.rules, self.engine, self.background);
@@ -181,7 +184,7 @@ impl Options {
     }
 }
 
-/// Where a database is.
+/// The location of a database.
 enum Location {
     Memory,
     File(PathBuf),
@@ -203,7 +206,7 @@ impl Location {
     }
 }
 
-/// The address without its password.
+/// Returns a database URL without its password.
 fn without_password(url: &str) -> String {
     match (url.find("://"), url.rfind('@')) {
         (Some(scheme), Some(at)) if at > scheme => format!("{}://…{}", &url[..scheme], &url[at..]),

@@ -1,4 +1,4 @@
-//! Queues: what is set for them, and their figures.
+//! Queues: their settings and figures.
 
 use std::collections::BTreeMap;
 
@@ -12,75 +12,77 @@ use bursar_core::time::Time;
 use crate::api::instance::Bursar;
 use crate::error::Error;
 
-/// What is set for queues, and their figures. From [`Bursar::queues`].
+/// The settings and figures of queues. From [`Bursar::queues`].
 #[derive(Clone, Copy)]
 pub struct Queues<'a>(pub(crate) &'a Bursar);
 
-/// The figures of a queue. They are kept as sums, never counted.
+/// The figures of a queue. Every commit updates the sums, so reading them counts no jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueFigures {
-    /// How many jobs are in each state.
+    /// The number of jobs in each state.
     pub states: BTreeMap<JobState, i64>,
-    /// Over the last so many minutes, the current one included:
+    /// The number of minutes that the following figures cover, including the current one.
     pub minutes: u32,
-    /// jobs that were enqueued,
+    /// Jobs enqueued in these minutes.
     pub enqueued: i64,
-    /// jobs that succeeded,
+    /// Jobs that succeeded in these minutes.
     pub succeeded: i64,
-    /// jobs that were cancelled,
+    /// Jobs cancelled in these minutes.
     pub cancelled: i64,
-    /// jobs that died,
+    /// Jobs that became dead in these minutes.
     pub dead: i64,
-    /// and attempts that failed.
+    /// Attempts that failed in these minutes.
     pub failed_attempts: i64,
-    /// When the job was due that has waited longest for a worker. Where a thousand of its kind stand before it for their priority
-    /// it may be told too early, by what that priority is worth.
+    /// When the job that has waited longest for a worker became due. If a thousand jobs of its kind are ahead of it
+    /// because of their priority, this may be too early, by at most the waiting time that the priority is worth.
     pub oldest_waiting: Option<Time>,
-    /// When the lease began that has lasted longest.
+    /// When the oldest current lease started.
     pub oldest_lease: Option<Time>,
 }
 
 impl QueueFigures {
-    /// How many jobs are in a state.
+    /// Returns the number of jobs in a state.
     pub fn count(&self, state: JobState) -> i64 {
         self.states.get(&state).copied().unwrap_or(0)
     }
 }
 
-/// Queues that one call lists at most.
+/// The most queues that one call lists.
 const LIST_MAX: usize = 1_000;
 
 impl Queues<'_> {
-    /// What is set for a queue; the defaults where nothing is.
+    /// Returns the settings of a queue; the defaults if none were defined.
     pub async fn get(&self, queue: impl TryInto<Queue, Error = Invalid>) -> Result<QueueConfig, Error> {
         let key = (self.0.context.tenant.clone(), queue.try_into()?);
         Ok(self.0.inner.store.queue(&key).await?.map(|queue| queue.config).unwrap_or_default())
     }
 
-    /// Sets up or changes a queue, as a whole.
+    /// Defines the settings of a queue. Replaces all earlier ones.
     pub async fn define(&self, queue: impl TryInto<Queue, Error = Invalid>, config: QueueConfig) -> Result<(), Error> {
         self.0.execute(Op::DefineQueue { queue: queue.try_into()?, config }).await.map(drop)
     }
 
-    /// Nothing more is leased from a queue. Workers that have jobs of it are told to take no more.
+    /// Pauses a queue: no job of it is leased until it is resumed. Heartbeats of workers that have jobs of it tell them to
+    /// lease no more.
     pub async fn pause(&self, queue: impl TryInto<Queue, Error = Invalid>) -> Result<(), Error> {
         self.0.execute(Op::PauseQueue { queue: queue.try_into()?, paused: true }).await.map(drop)
     }
 
-    /// Jobs are leased from a queue again.
+    /// Resumes a queue.
     pub async fn resume(&self, queue: impl TryInto<Queue, Error = Invalid>) -> Result<(), Error> {
         self.0.execute(Op::PauseQueue { queue: queue.try_into()?, paused: false }).await.map(drop)
     }
 
-    /// Queues after a name, by name: those that something is set for and those that jobs were enqueued in; at most `limit`
-    /// (from 1 to 1,000).
+    /// Lists the queues after a name, in the order of names, at most `limit` (from 1 to 1,000). These are the queues with
+    /// settings and those that a job was ever enqueued in.
     pub async fn list(&self, after: Option<&Queue>, limit: usize) -> Result<Vec<(Queue, QueueConfig)>, Error> {
         let (store, tenant) = (&self.0.inner.store, &self.0.context.tenant);
         let queues = store.list_queues(tenant, after, limit.clamp(1, LIST_MAX)).await?;
         Ok(queues.into_iter().map(|(name, queue)| (name, queue.config)).collect())
     }
 
-    /// The figures of a queue: what is there now, and what happened in the last minutes, which are kept for a week.
+    /// Returns the figures of a queue: its jobs now, and what happened in the last `minutes`, which are kept for seven
+    /// days.
     pub async fn figures(
         &self,
         queue: impl TryInto<Queue, Error = Invalid>,
@@ -96,8 +98,8 @@ impl Queues<'_> {
             oldest_lease: found.oldest_lease,
             ..QueueFigures::default()
         };
-        for (what, count) in found.counts {
-            match what {
+        for (counted, count) in found.counts {
+            match counted {
                 Counted::In(state) => *figures.states.entry(state).or_insert(0) += count,
                 Counted::Enqueued(_) => figures.enqueued += count,
                 Counted::Ended(JobState::Succeeded, _) => figures.succeeded += count,

@@ -1,4 +1,5 @@
-//! Capacity reservations: seats, rooms, slots. A resource says how much there is; the kernel keeps who holds it.
+//! Reservations of limited capacity: seats, rooms, time slots. The application says how much there is; Bursar holds and
+//! counts the reserved part.
 
 use std::fmt::Display;
 use std::future::Future;
@@ -24,97 +25,99 @@ use crate::api::transaction::Transaction;
 use crate::error::Error;
 use crate::maintenance::Swept;
 
-/// The engine's or the application's own error.
+/// The error of the application's function that reads the capacity.
 type Source = Box<dyn std::error::Error + Send + Sync>;
 
-/// Something of which there is a limited number: seats of a show, rooms of a night.
+/// A resource of limited capacity, such as the seats of a show or the rooms of a hotel.
 ///
-/// `capacity` is read after the scope is locked, in the same transaction as the hold. Implement it for the engine in
-/// use.
+/// The capacity is read after the scope is locked, in the same transaction as the hold. Implement the function of the
+/// database in use.
 pub trait Resource: Send + Sync + 'static {
-    /// Which one: a show, a hotel.
+    /// Identifies the resource: a show, a hotel.
     type Key: Display + Send + Sync;
-    /// For when: a date, a session; `&'static str` or `String` where there is no such thing.
+    /// The date or session that the capacity is for; `&'static str` or `String` if there is none.
     type Window: Display + Send + Sync;
-    /// What kind of thing, as the scope's name begins: `seat`.
+    /// The kind of the resource, with which its scopes begin: `seat`.
     const KIND: &'static str;
-    /// What to do with a commit that is late or above the hold. Somebody else may sit there by now.
+    /// What happens to a late commit or an overrun. Refused by default, because another caller may have reserved the
+    /// capacity since.
     const COVER: Cover = Cover::Refuse;
 
-    /// How much there is, on SQLite.
+    /// Returns the capacity, on SQLite.
     fn capacity_sqlite(
         _: &rusqlite::Connection,
         _: &Self::Key,
         _: &Self::Window,
     ) -> Result<i64, Box<dyn std::error::Error + Send + Sync>> {
-        Err(format!("{} does not say its capacity on SQLite: implement `capacity_sqlite`", Self::KIND).into())
+        Err(format!("the resource {:?} has no capacity on SQLite: implement `capacity_sqlite`", Self::KIND).into())
     }
 
-    /// How much there is, on PostgreSQL.
+    /// Returns the capacity, on PostgreSQL.
     fn capacity_postgres(
         _: &mut PgConnection,
         _: &Self::Key,
         _: &Self::Window,
     ) -> impl Future<Output = Result<i64, Box<dyn std::error::Error + Send + Sync>>> + Send {
         async {
-            Err(format!("{} does not say its capacity on PostgreSQL: implement `capacity_postgres`", Self::KIND).into())
+            let kind = Self::KIND;
+            Err(format!("the resource {kind:?} has no capacity on PostgreSQL: implement `capacity_postgres`").into())
         }
     }
 }
 
-/// Reservations of one kind of resource.
+/// Reservations of one kind of resource. From [`Bursar::reservations`].
 pub struct ReservationKernel<R> {
     bursar: Bursar,
     resource: PhantomData<fn() -> R>,
 }
 
-/// A reservation that was made.
+/// A reservation: a hold on the capacity of a resource.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reservation {
-    /// Its id.
+    /// The id of its hold.
     pub id: HoldId,
     /// When it expires unless it is committed.
     pub expires_at: Time,
-    /// What is left of the capacity.
+    /// The capacity that is left.
     pub remaining: i64,
-    /// To be announced after the caller's own transaction was committed.
+    /// The receipt, to pass to [`Bursar::announce`] after the caller's own transaction has committed.
     pub receipt: Receipt,
 }
 
-/// Why a reservation was not made or settled.
+/// Why a reservation was not placed, settled or extended. Nothing was changed, except where [`Error`] says otherwise.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReservationError {
-    /// There is not enough left.
+    /// The capacity that is left is not enough.
     #[error("reservation: {requested} requested, {available} of {capacity} available")]
     Insufficient {
-        /// What was asked for.
+        /// The units requested.
         requested: i64,
-        /// What is left.
+        /// The units left.
         available: i64,
-        /// What there is.
+        /// The capacity of the resource.
         capacity: i64,
     },
-    /// It is in another state.
+    /// The reservation is in another state: it was settled, or has expired.
     #[error("reservation: {id} is {actual}, not {expected}")]
     ConflictingState {
-        /// Which one.
+        /// The id of the reservation.
         id: HoldId,
-        /// The state it should be in.
+        /// The required state.
         expected: HoldState,
-        /// The state it is in.
+        /// The current state.
         actual: HoldState,
     },
-    /// There is none.
+    /// There is no such reservation.
     #[error("reservation: there is no {id}")]
     NotFound {
-        /// The id asked for.
+        /// The id requested.
         id: HoldId,
     },
-    /// The capacity could not be read.
+    /// The application's function could not read the capacity.
     #[error("reservation: the capacity could not be read: {0}")]
     Capacity(#[source] Source),
-    /// Anything else.
+    /// Any other error.
     #[error("reservation: {0}")]
     Other(#[source] Error),
 }
@@ -141,14 +144,15 @@ impl From<Error> for ReservationError {
 }
 
 impl Bursar {
-    /// Reservations of a resource.
+    /// Returns the reservations of a kind of resource.
     pub fn reservations<R: Resource>(&self) -> ReservationKernel<R> {
         ReservationKernel { bursar: self.clone(), resource: PhantomData }
     }
 }
 
 impl<R: Resource> ReservationKernel<R> {
-    /// Sets `amount` of the capacity aside for so long.
+    /// Reserves `amount` units of a resource's capacity for `ttl`, in a transaction of its own. Fails with
+    /// [`ReservationError::Insufficient`] if less is left.
     pub async fn hold(
         &self,
         key: &R::Key,
@@ -168,8 +172,8 @@ impl<R: Resource> ReservationKernel<R> {
                 self.bursar.transaction(move |tx| this.hold_within(tx, &key, &window, amount, ttl)).await
             }
             Backend::Postgres(store) => {
-                // Whoever waits here for a scope has a connection that a lane might need.
-                let _turn = self.bursar.inner.reservation_permit().await?;
+                // Waiting for a scope's lock occupies a connection, and the committers need some too.
+                let _permit = self.bursar.inner.reservation_permit().await?;
                 let mut tx = store.begin_own().await.map_err(Error::from)?;
                 let reservation = self.hold_in(&mut tx, key, window, amount, ttl).await?;
                 store.finish(tx).await.map_err(Error::from)?;
@@ -180,7 +184,8 @@ impl<R: Resource> ReservationKernel<R> {
         }
     }
 
-    /// The same within the caller's own PostgreSQL transaction.
+    /// Reserves in the caller's own PostgreSQL transaction (READ COMMITTED), which keeps the scope locked until it ends.
+    /// The caller commits it and then passes the receipt to [`Bursar::announce`].
     pub async fn hold_in(
         &self,
         conn: &mut PgConnection,
@@ -191,15 +196,15 @@ impl<R: Resource> ReservationKernel<R> {
     ) -> Result<Reservation, ReservationError> {
         let scope = self.scope(key, window)?;
         let Backend::Postgres(store) = &self.bursar.inner.backend else {
-            let hint = "this Bursar keeps its tables in SQLite: use `hold_within`";
+            let hint = "this Bursar uses SQLite: call `hold_within`";
             return Err(Error::from(StoreError::WrongTransaction(hint.into())).into());
         };
         store.lock_scope(conn, &(self.bursar.context.tenant.clone(), scope.clone())).await.map_err(Error::from)?;
         let capacity = R::capacity_postgres(conn, key, window).await.map_err(ReservationError::Capacity)?;
-        reserved(self.command(scope, amount, capacity, ttl).submit_in(conn).await?)
+        reservation(self.command(scope, amount, capacity, ttl).submit_in(conn).await?)
     }
 
-    /// The same within the caller's own SQLite transaction, which has locked everything.
+    /// Reserves in the caller's own SQLite transaction. It needs no further lock, because SQLite has one writer.
     pub fn hold_within(
         &self,
         tx: &mut Transaction<'_, '_>,
@@ -210,82 +215,82 @@ impl<R: Resource> ReservationKernel<R> {
     ) -> Result<Reservation, ReservationError> {
         let capacity = R::capacity_sqlite(tx.connection(), key, window).map_err(ReservationError::Capacity)?;
         let scope = self.scope(key, window)?;
-        reserved(tx.submit(self.command(scope, amount, capacity, ttl))?)
+        reservation(tx.submit(self.command(scope, amount, capacity, ttl))?)
     }
 
-    /// Makes it final.
+    /// Commits a reservation, so that it no longer expires.
     pub async fn commit(&self, id: HoldId) -> Result<(), ReservationError> {
         Ok(self.bursar.ledger().commit(id, Actual::Held).await.map(drop)?)
     }
 
-    /// The same within the caller's own PostgreSQL transaction; the receipt is to be announced after it.
+    /// Commits a reservation in the caller's own PostgreSQL transaction; see [`ReservationKernel::hold_in`].
     pub async fn commit_in(&self, conn: &mut PgConnection, id: HoldId) -> Result<Receipt, ReservationError> {
-        Ok(Receipt::from(self.ask_in(conn, committing(id)).await?))
+        Ok(Receipt::from(self.request_in(conn, commit_op(id)).await?))
     }
 
-    /// The same within the caller's own SQLite transaction.
+    /// Commits a reservation in the caller's own SQLite transaction.
     pub fn commit_within(&self, tx: &mut Transaction<'_, '_>, id: HoldId) -> Result<(), ReservationError> {
-        self.ask_within(tx, committing(id)).map(drop)
+        self.request_within(tx, commit_op(id)).map(drop)
     }
 
-    /// Gives it up.
+    /// Releases a reservation, which frees its capacity. `reason` is recorded in the journal.
     pub async fn release(&self, id: HoldId, reason: impl Into<String>) -> Result<(), ReservationError> {
         Ok(self.bursar.ledger().release(id, reason).await.map(drop)?)
     }
 
-    /// The same within the caller's own PostgreSQL transaction; the receipt is to be announced after it.
+    /// Releases a reservation in the caller's own PostgreSQL transaction; see [`ReservationKernel::hold_in`].
     pub async fn release_in(
         &self,
         conn: &mut PgConnection,
         id: HoldId,
         reason: impl Into<String>,
     ) -> Result<Receipt, ReservationError> {
-        Ok(Receipt::from(self.because(reason).ask_in(conn, Op::Release { hold: id }).await?))
+        Ok(Receipt::from(self.because(reason).request_in(conn, Op::Release { hold: id }).await?))
     }
 
-    /// The same within the caller's own SQLite transaction.
+    /// Releases a reservation in the caller's own SQLite transaction.
     pub fn release_within(
         &self,
         tx: &mut Transaction<'_, '_>,
         id: HoldId,
         reason: impl Into<String>,
     ) -> Result<(), ReservationError> {
-        self.because(reason).ask_within(tx, Op::Release { hold: id }).map(drop)
+        self.because(reason).request_within(tx, Op::Release { hold: id }).map(drop)
     }
 
-    /// Keeps it longer; returns when it expires.
+    /// Extends the expiry of a reservation by `by` and returns the new one.
     pub async fn extend(&self, id: HoldId, by: Duration) -> Result<Time, ReservationError> {
         Ok(self.bursar.ledger().extend(id, by).await?)
     }
 
-    /// The same within the caller's own PostgreSQL transaction; the receipt is to be announced after it.
+    /// Extends a reservation in the caller's own PostgreSQL transaction; see [`ReservationKernel::hold_in`].
     pub async fn extend_in(
         &self,
         conn: &mut PgConnection,
         id: HoldId,
         by: Duration,
     ) -> Result<(Time, Receipt), ReservationError> {
-        let outcome = self.ask_in(conn, Op::Extend { hold: id, by: Span::from(by) }).await?;
-        Ok((extended(&outcome.answer)?, Receipt::from(outcome)))
+        let outcome = self.request_in(conn, Op::Extend { hold: id, by: Span::from(by) }).await?;
+        Ok((new_expiry(&outcome.answer)?, Receipt::from(outcome)))
     }
 
-    /// The same within the caller's own SQLite transaction.
+    /// Extends a reservation in the caller's own SQLite transaction.
     pub fn extend_within(
         &self,
         tx: &mut Transaction<'_, '_>,
         id: HoldId,
         by: Duration,
     ) -> Result<Time, ReservationError> {
-        extended(&self.ask_within(tx, Op::Extend { hold: id, by: Span::from(by) })?.answer)
+        new_expiry(&self.request_within(tx, Op::Extend { hold: id, by: Span::from(by) })?.answer)
     }
 
-    /// Writes down which reservations, and other holds, have expired.
+    /// Records at most `most` expired reservations and other holds as expired; see [`Bursar::sweep`].
     pub async fn run_sweep_once(&self, most: usize) -> Result<Swept, ReservationError> {
         Ok(self.bursar.sweep(most).await?)
     }
 
-    /// The scope of a resource: `seat:show-42/2026-11-15`. Signs that divide it are escaped where they are part of a
-    /// name (`/` in a key is `%2F`), so that two resources never share a scope.
+    /// Returns the scope of a resource: `seat:show-42/2026-11-15`. Separators within the kind and the key are
+    /// percent-encoded (`/` in a key becomes `%2F`), so that two resources never share a scope.
     pub fn scope(&self, key: &R::Key, window: &R::Window) -> Result<Scope, ReservationError> {
         let kind = R::KIND.replace('%', "%25").replace(':', "%3A");
         let key = key.to_string().replace('%', "%25").replace('/', "%2F");
@@ -296,12 +301,12 @@ impl<R: Resource> ReservationKernel<R> {
         ReservationKernel { bursar: self.bursar.because(reason), resource: PhantomData }
     }
 
-    async fn ask_in(&self, conn: &mut PgConnection, op: Op) -> Result<Outcome, ReservationError> {
+    async fn request_in(&self, conn: &mut PgConnection, op: Op) -> Result<Outcome, ReservationError> {
         let request = Request::from(op).in_context(self.bursar.context.clone());
         Ok(self.bursar.request_in(conn, &request).await?)
     }
 
-    fn ask_within(&self, tx: &mut Transaction<'_, '_>, op: Op) -> Result<Outcome, ReservationError> {
+    fn request_within(&self, tx: &mut Transaction<'_, '_>, op: Op) -> Result<Outcome, ReservationError> {
         Ok(tx.request(&Request::from(op).in_context(self.bursar.context.clone()))?)
     }
 
@@ -312,18 +317,18 @@ impl<R: Resource> ReservationKernel<R> {
     }
 }
 
-fn committing(id: HoldId) -> Op {
+fn commit_op(id: HoldId) -> Op {
     Op::Commit { hold: id, actual: Actual::Held }
 }
 
-fn extended(answer: &Answer) -> Result<Time, ReservationError> {
+fn new_expiry(answer: &Answer) -> Result<Time, ReservationError> {
     match answer {
         Answer::Extended { expires_at, .. } => Ok(*expires_at),
         other => Err(unexpected(other).into()),
     }
 }
 
-fn reserved(receipt: Receipt) -> Result<Reservation, ReservationError> {
+fn reservation(receipt: Receipt) -> Result<Reservation, ReservationError> {
     let placed = receipt.done.hold.clone().ok_or_else(|| Error::Internal("a reservation placed no hold".into()))?;
     let left = placed.charges.iter().flat_map(|charge| &charge.balances).map(|left| left.remaining).min();
     Ok(Reservation { id: placed.id, expires_at: placed.expires_at, remaining: left.unwrap_or(0), receipt })

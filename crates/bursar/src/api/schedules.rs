@@ -1,4 +1,4 @@
-//! Schedules: what enqueues a job again and again.
+//! Schedules: recurring job definitions.
 
 use bursar_core::answer::Answer;
 use bursar_core::id::JobId;
@@ -10,7 +10,7 @@ use bursar_core::request::Op;
 use crate::api::instance::Bursar;
 use crate::error::Error;
 
-/// What enqueues jobs by the clock. From [`Bursar::schedules`].
+/// Schedules, which enqueue a job at each tick of a cron expression. From [`Bursar::schedules`].
 ///
 /// ```
 /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
@@ -29,11 +29,12 @@ use crate::error::Error;
 #[derive(Clone, Copy)]
 pub struct Schedules<'a>(pub(crate) &'a Bursar);
 
-/// Schedules that one call lists at most.
+/// The most schedules that one call lists.
 const LIST_MAX: usize = 1_000;
 
 impl Schedules<'_> {
-    /// Registers or changes a schedule, as a whole. One whose cron and zone stay the same keeps its next tick.
+    /// Defines a schedule. Replaces an earlier definition completely; its next tick stays if the cron expression and the
+    /// time zone stay.
     pub async fn define(
         &self,
         schedule: impl TryInto<ScheduleName, Error = Invalid>,
@@ -42,37 +43,38 @@ impl Schedules<'_> {
         self.0.execute(Op::DefineSchedule { schedule: schedule.try_into()?, spec }).await.map(drop)
     }
 
-    /// Enqueues nothing more until it is resumed. Ticks that pass meanwhile are nobody's.
+    /// Pauses a schedule until it is resumed. Ticks that pass in the meantime are skipped and not made up for.
     pub async fn pause(&self, schedule: impl TryInto<ScheduleName, Error = Invalid>) -> Result<(), Error> {
         self.0.execute(Op::PauseSchedule { schedule: schedule.try_into()?, paused: true }).await.map(drop)
     }
 
-    /// Goes on with the next tick from now.
+    /// Resumes a schedule. Its next tick is the first one after now.
     pub async fn resume(&self, schedule: impl TryInto<ScheduleName, Error = Invalid>) -> Result<(), Error> {
         self.0.execute(Op::PauseSchedule { schedule: schedule.try_into()?, paused: false }).await.map(drop)
     }
 
-    /// Enqueues its job now, whatever its ticks say, also while it is paused. Where the job of the last tick has not ended, it
-    /// does what is set for that: a schedule that leaves ticks out then is refused.
+    /// Enqueues the schedule's job now, even if the schedule is paused, and returns the job's id. If the job of the last
+    /// tick has not ended, the schedule's overlap policy applies; with [`Overlap::Skip`](crate::Overlap::Skip) the run is
+    /// refused.
     pub async fn run(&self, schedule: impl TryInto<ScheduleName, Error = Invalid>) -> Result<JobId, Error> {
         match self.0.execute(Op::RunSchedule { schedule: schedule.try_into()? }).await? {
             Answer::Submitted(submitted) if submitted.jobs.len() == 1 => Ok(submitted.jobs[0].id),
-            other => Err(Error::Internal(format!("running a schedule was answered with {other:?}"))),
+            other => Err(Error::Internal(format!("unexpected answer to running a schedule: {other:?}"))),
         }
     }
 
-    /// Removes a schedule; jobs that it enqueued stay.
+    /// Removes a schedule. Jobs that it enqueued stay.
     pub async fn remove(&self, schedule: impl TryInto<ScheduleName, Error = Invalid>) -> Result<(), Error> {
         self.0.execute(Op::RemoveSchedule { schedule: schedule.try_into()? }).await.map(drop)
     }
 
-    /// A schedule as it stands.
+    /// Returns a schedule of this tenant.
     pub async fn find(&self, schedule: impl TryInto<ScheduleName, Error = Invalid>) -> Result<Option<Schedule>, Error> {
         let key = (self.0.context.tenant.clone(), schedule.try_into()?);
         Ok(self.0.inner.store.schedule(&key).await?)
     }
 
-    /// Schedules after a name, by name, at most `limit` (from 1 to 1,000).
+    /// Lists the schedules after a name, in the order of names, at most `limit` (from 1 to 1,000).
     pub async fn list(
         &self,
         after: Option<&ScheduleName>,

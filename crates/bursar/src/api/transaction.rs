@@ -1,4 +1,4 @@
-//! A caller's own rows and Bursar's in one SQLite transaction.
+//! SQLite transactions that contain the caller's own statements and Bursar's requests.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -18,42 +18,44 @@ use rusqlite::Connection;
 
 use crate::api::command::{CommandBuilder, Receipt};
 use crate::api::instance::{Backend, Bursar};
-use crate::api::jobs::{Failure, LostLease, one_of};
+use crate::api::jobs::{Failure, LostLease, finished_in_transaction};
 use crate::error::Error;
 
-/// A transaction on the writer's thread. What is done in it commits together, or not at all.
+/// A SQLite transaction with the caller's own statements and requests to Bursar, all of which commit together or not at
+/// all. From [`Bursar::transaction`]. It runs on the thread of the only writing connection.
 pub struct Transaction<'a, 'tx> {
     tx: &'a mut SqliteTx<'tx>,
     bursar: &'a Bursar,
     lost: LostLeases,
 }
 
-/// Leases that turned out to be lost, with what was spent under them: a rollback must not take that back.
+/// The lost leases of a transaction, whose usage is charged even if the transaction is rolled back.
 type LostLeases = Arc<Mutex<Vec<LostLease>>>;
 
 impl Transaction<'_, '_> {
-    /// The connection, for the caller's own statements. Transaction control, `ATTACH` and `PRAGMA` are refused.
+    /// Returns the connection, for the caller's own statements. Transaction control, `ATTACH` and `PRAGMA` are refused.
     pub fn connection(&self) -> &Connection {
         self.tx.connection()
     }
 
-    /// Begins a command, to be submitted here.
+    /// Starts a command, to be passed to [`Transaction::submit`].
     pub fn command(&self) -> CommandBuilder {
         self.bursar.command()
     }
 
-    /// Does a command within the transaction.
+    /// Executes a command in the transaction. A refused command changes nothing, and the transaction can continue. After
+    /// any other error the transaction is rolled back, whatever the closure returns.
     pub fn submit(&mut self, command: CommandBuilder) -> Result<Receipt, Error> {
         let request = command.into_request()?;
         Ok(Receipt::from(self.request(&request)?))
     }
 
-    /// Does any request within the transaction.
+    /// Executes any request in the transaction.
     pub fn request(&mut self, request: &Request) -> Result<Outcome, Error> {
         Ok(self.execute(request)?.0)
     }
 
-    /// Redeems a token; a rollback leaves it unspent.
+    /// Redeems a token and returns its payload. A rollback leaves the token redeemable.
     pub fn redeem<P, S>(&mut self, purpose: P, subject: S, token: &str) -> Result<Payload, Error>
     where
         P: TryInto<Purpose, Error = Invalid>,
@@ -63,14 +65,14 @@ impl Transaction<'_, '_> {
         Ok(receipt.done.grants.first().and_then(|grant| grant.payload.clone()).unwrap_or_default())
     }
 
-    /// Enqueues a job.
+    /// Enqueues a job; see [`Jobs::enqueue`](crate::Jobs::enqueue).
     pub fn enqueue(&mut self, job: JobSpec) -> Result<Enqueued, Error> {
         let receipt = self.submit(self.bursar.command().job(job))?;
         receipt.done.jobs.first().copied().ok_or_else(|| Error::Internal("a job command enqueued no job".into()))
     }
 
-    /// A job is done: its end, what it cost and the caller's rows commit together. `usage` is what it really cost: as much as
-    /// was held if it is `None`, nothing if it is empty.
+    /// Completes a job: its end, its cost and the caller's rows commit together. `usage` is the actual cost: `None` means
+    /// the held units, an empty list means nothing.
     pub fn complete(
         &mut self,
         job: JobId,
@@ -81,19 +83,20 @@ impl Transaction<'_, '_> {
         self.finish(Finish { job, fence, end: End::Complete { result, usage } })
     }
 
-    /// An attempt of a job did not work.
+    /// Reports that an attempt of a job failed.
     pub fn fail(&mut self, job: JobId, fence: u64, failure: Failure) -> Result<Finished, Error> {
         self.finish(Finish { job, fence, end: failure.into() })
     }
 
-    /// Ends a lease. Where it is lost, what was reported as spent is charged once, also if all else is rolled back.
+    /// Ends a lease. If the lease is lost, the reported usage is charged once, even if the transaction is rolled back.
     pub fn finish(&mut self, item: Finish) -> Result<Finished, Error> {
         let request = Request::from(Op::Finish { items: vec![item] }).in_context(self.bursar.context.clone());
         let (outcome, mut lost) = self.execute(&request)?;
-        Ok(one_of(outcome, lost.pop())?.0)
+        Ok(finished_in_transaction(outcome, lost.pop())?.0)
     }
 
-    /// Spends `amount` if no more than `limit` units are spent in the window with it.
+    /// Posts `amount` units if at most `limit` units are then posted and held in the window; see
+    /// [`Ledger::try_reserve`](crate::Ledger::try_reserve).
     pub fn try_reserve<S>(&mut self, scope: S, amount: i64, limit: i64, window: Window) -> Result<bool, Error>
     where
         S: TryInto<Scope, Error = Invalid>,
@@ -115,13 +118,16 @@ impl Transaction<'_, '_> {
     }
 }
 
-/// How long a closure may take unless told otherwise. Everybody else waits for it.
-const LIMIT: Duration = Duration::from_secs(5);
+/// The default time limit of a closure. All other writes wait for it.
+const TIME_LIMIT: Duration = Duration::from_secs(5);
 
 impl Bursar {
-    /// Runs a closure in a transaction of its own on the thread that owns the writing connection. It is rolled back
-    /// when the closure fails, panics or takes longer than five seconds; nobody hears of it then. What was spent under a lost
-    /// lease is charged all the same; if that fails, its error is what is returned.
+    /// Runs a closure in a SQLite transaction, on the thread of the only writing connection. All other writes wait for it.
+    /// The transaction is committed if the closure succeeds. It is rolled back if the closure fails, panics or takes
+    /// longer than five seconds.
+    ///
+    /// After a rollback, usage reported under a lost lease is charged all the same; if that fails, its error is returned.
+    /// Fails on PostgreSQL.
     pub async fn transaction<T, E>(
         &self,
         work: impl FnOnce(&mut Transaction<'_, '_>) -> Result<T, E> + Send + 'static,
@@ -130,10 +136,10 @@ impl Bursar {
         T: Send + 'static,
         E: From<Error> + Send + 'static,
     {
-        self.transaction_within(LIMIT, work).await
+        self.transaction_within(TIME_LIMIT, work).await
     }
 
-    /// The same with another time limit.
+    /// Runs a closure in a SQLite transaction with another time limit; see [`Bursar::transaction`].
     pub async fn transaction_within<T, E>(
         &self,
         limit: Duration,
@@ -144,20 +150,18 @@ impl Bursar {
         E: From<Error> + Send + 'static,
     {
         let Backend::Sqlite(store) = &self.inner.backend else {
-            let hint =
-                "this Bursar keeps its tables in PostgreSQL: pass your connection to the methods that end in `_in`";
+            let hint = "this Bursar uses PostgreSQL: pass your connection to the methods that end in `_in`";
             return Err(Error::from(StoreError::WrongTransaction(hint.into())).into());
         };
         let bursar = self.clone();
-        let lost = LostLeases::default();
-        let noted = lost.clone();
-        let done =
-            store.transaction(limit, move |tx| work(&mut Transaction { tx, bursar: &bursar, lost: noted })).await;
-        let lost = std::mem::take(&mut *lost.lock().unwrap_or_else(PoisonError::into_inner));
+        let shared = LostLeases::default();
+        let lost = shared.clone();
+        let done = store.transaction(limit, move |tx| work(&mut Transaction { tx, bursar: &bursar, lost })).await;
+        let lost = std::mem::take(&mut *shared.lock().unwrap_or_else(PoisonError::into_inner));
         let rolled_back = match done {
-            Ok(Ok((answer, told))) => {
-                told.iter().for_each(|entry| self.inner.feed.publish(entry));
-                lost.iter().for_each(LostLease::settled);
+            Ok(Ok((answer, entries))) => {
+                entries.iter().for_each(|entry| self.inner.feed.publish(entry));
+                lost.iter().for_each(LostLease::mark_settled);
                 return Ok(answer);
             }
             Ok(Err(error)) => error,

@@ -1,4 +1,4 @@
-//! Workers in the process: the library itself is where their jobs come from.
+//! Workers in this process, which lease jobs from the library directly.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::api::instance::Bursar;
 use crate::error::Error;
 
 impl Bursar {
-    /// A worker in this process, for this tenant's jobs.
+    /// Returns a worker in this process for this tenant's jobs. It runs once it is started.
     ///
     /// ```
     /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
@@ -34,30 +34,30 @@ impl Bursar {
     }
 }
 
-/// Jobs of a Bursar in this process.
+/// A source of jobs that calls Bursar in this process.
 struct InProcess(Bursar);
 
 #[async_trait]
 impl Source for InProcess {
     async fn lease(&self, ask: LeaseAsk, wait: Duration) -> Result<Vec<LeasedJob>, SourceError> {
         let bursar = self.0.by(Actor::Worker(ask.worker.to_string()));
-        let leased = bursar.jobs().lease_wait(ask, wait).await.map_err(told)?;
+        let leased = bursar.jobs().lease_wait(ask, wait).await.map_err(source_error)?;
         Ok(leased.jobs.into_iter().map(leased_job).collect())
     }
 
     async fn heartbeat(&self, beats: Vec<Beat>) -> Result<Vec<Result<Order, NotTaken>>, SourceError> {
-        one_by_one(self.0.jobs().heartbeats(beats).await.map_err(told)?, |beaten| beaten.order)
+        item_answers(self.0.jobs().heartbeats(beats).await.map_err(source_error)?, |beaten| beaten.order)
     }
 
     async fn finish(&self, items: Vec<Finish>) -> Result<Vec<Result<(), NotTaken>>, SourceError> {
-        one_by_one(self.0.jobs().finish_all(items).await.map_err(told)?, drop)
+        item_answers(self.0.jobs().finish_all(items).await.map_err(source_error)?, drop)
     }
 
     async fn progress(&self, beat: Beat, progress: Progress) -> Result<(), SourceError> {
         match self.0.jobs().progress(beat, progress).await {
             Ok(_) => Ok(()),
             Err(Error::Refused(refusal)) => Err(NotTaken::from(refusal).into()),
-            Err(error) => Err(told(error)),
+            Err(error) => Err(source_error(error)),
         }
     }
 }
@@ -81,19 +81,20 @@ fn leased_job(job: Job) -> LeasedJob {
     }
 }
 
-fn one_by_one<T, A>(
+/// Converts one answer for each item. A refusal concerns its item only; any other error fails the whole call.
+fn item_answers<T, A>(
     answers: Vec<Result<T, Error>>,
-    take: impl Fn(T) -> A,
+    convert: impl Fn(T) -> A,
 ) -> Result<Vec<Result<A, NotTaken>>, SourceError> {
-    let one = |answer| match answer {
-        Ok(done) => Ok(Ok(take(done))),
+    let item_answer = |answer| match answer {
+        Ok(done) => Ok(Ok(convert(done))),
         Err(Error::Refused(refusal)) => Ok(Err(refusal.into())),
-        Err(error) => Err(told(error)),
+        Err(error) => Err(source_error(error)),
     };
-    answers.into_iter().map(one).collect()
+    answers.into_iter().map(item_answer).collect()
 }
 
-fn told(error: Error) -> SourceError {
+fn source_error(error: Error) -> SourceError {
     match error {
         Error::Refused(refusal) => SourceError::Refused(refusal),
         error if error.is_closed() => SourceError::Closed,

@@ -1,36 +1,36 @@
-//! Histograms that many tasks can add to without a lock.
+//! Histograms of measured values, updated without locks.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts of measured values in buckets with fixed upper bounds.
+/// A histogram with fixed bucket bounds.
 #[derive(Debug)]
 pub struct Histogram {
     bounds: &'static [f64],
-    /// One count for each bound, and one for values above the last.
+    /// One count for each bound, and one for values above the last bound.
     counts: Box<[AtomicU64]>,
-    /// The sum of the values in millionths, because atomics add integers.
+    /// The sum of the values in millionths, so that an integer atomic can hold it.
     sum: AtomicU64,
 }
 
-/// The values that a histogram has counted so far.
+/// A snapshot of a histogram.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Distribution {
-    /// Each upper bound with the number of values that do not exceed it.
+    /// For each bound, the number of values up to it. The numbers are cumulative.
     pub buckets: Vec<(f64, u64)>,
-    /// The number of values.
+    /// The number of all values.
     pub count: u64,
-    /// The sum of the values.
+    /// The sum of all values.
     pub sum: f64,
 }
 
 impl Histogram {
-    /// Creates a histogram with these upper bounds, in ascending order.
+    /// Creates a histogram with these bounds, in ascending order.
     pub fn new(bounds: &'static [f64]) -> Histogram {
         let counts = (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect();
         Histogram { bounds, counts, sum: AtomicU64::new(0) }
     }
 
-    /// Counts a value.
+    /// Adds a value, which must not be negative.
     pub fn add(&self, value: f64) {
         let bucket = self.bounds.iter().position(|bound| value <= *bound).unwrap_or(self.bounds.len());
         self.counts[bucket].fetch_add(1, Ordering::Relaxed);
@@ -45,7 +45,7 @@ impl Histogram {
             count
         });
         let buckets = self.bounds.iter().copied().zip(cumulative.by_ref()).collect();
-        // Adds the values above the last bound to the total.
+        // Adds the values above the last bound to `count`.
         cumulative.for_each(drop);
         Distribution { buckets, count, sum: self.sum.load(Ordering::Relaxed) as f64 / 1e6 }
     }
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_counts_in_every_bucket_it_does_not_exceed() {
+    fn a_value_counts_in_every_bucket_that_includes_it() {
         let histogram = Histogram::new(&[1.0, 10.0]);
         [0.5, 1.0, 1.5, 10.0, 11.0].iter().for_each(|value| histogram.add(*value));
         let read = Distribution { buckets: vec![(1.0, 2), (10.0, 4)], count: 5, sum: 24.0 };

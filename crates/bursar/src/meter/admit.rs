@@ -1,4 +1,4 @@
-//! Asking the kernel: the one file of the meter that does.
+//! Admission: charges requests to their callers' quotas. Only this file of the meter makes requests to Bursar.
 
 use bursar_core::budget::{Budget, Limit};
 use bursar_core::context::Actor;
@@ -14,21 +14,23 @@ use crate::meter::caller::Caller;
 use crate::meter::cost::Price;
 use crate::meter::counters::count;
 use crate::meter::settings::OnFailure;
-use crate::meter::settle::{ActualCost, Open, Settlement, Streamed};
+use crate::meter::settle::{ActualCost, PendingSettlement, Settlement, StreamedBytes};
 use crate::meter::standing::{QuotaExceeded, Standing};
 
-/// Whether a quota admits something: with what comes of it, or with what is lacking.
+/// The result of a charge: `T` if the quota admits it, or why it does not.
 pub type Admission<T> = Result<T, QuotaExceeded>;
 
 impl Meter {
-    /// Charges a caller if its quota leaves so much. What was admitted is durable.
+    /// Charges `units` to a caller's quota if it leaves that many. Returns when the charge is durable. If the quota is
+    /// exceeded, nothing is charged.
     pub async fn check_and_record(&self, caller: &Caller, units: i64) -> Result<Admission<Standing>, Error> {
         let submitted = self.charge(caller, units).submit().await;
         let posted = self.admission(caller, submitted)?;
         Ok(posted.map(|receipt| Standing::of_charges(caller, &receipt.done.posted, receipt.command.at())))
     }
 
-    /// Sets aside what something may cost, if the quota leaves so much; [`Reserved::settle`] says what it did cost.
+    /// Holds `estimate` units of a caller's quota if it leaves that many. [`Reserved::settle`] then charges the actual
+    /// cost.
     pub async fn reserve(&self, caller: &Caller, estimate: i64) -> Result<Admission<Reserved>, Error> {
         let held = self.hold(caller, estimate).await?;
         Ok(held.map(|(held, standing)| Reserved { meter: self.clone(), held: held.with_floor(estimate), standing }))
@@ -43,14 +45,14 @@ impl Meter {
         }))
     }
 
-    /// How a caller stands. Takes no lock, and changes nothing.
+    /// Returns what is left of a caller's quota. Takes no lock and changes nothing.
     pub async fn status(&self, caller: &Caller) -> Result<Standing, Error> {
         let view = self.bursar.ledger().budget(caller.scope()).await?;
         let now = self.bursar.now().await?;
         Ok(Standing::of_view(caller, view.as_ref(), &self.inner.settings.quota, now))
     }
 
-    /// Gives one caller limits of its own, from now on and whatever the quota of others is. What it has spent stays spent.
+    /// Sets the limits of one caller, instead of the default quota. What it has spent in a window still counts.
     pub async fn set_limit(&self, caller: &Caller, limits: impl IntoIterator<Item = Limit>) -> Result<(), Error> {
         let limits: Vec<Limit> = limits.into_iter().collect();
         for _ in 0..DEFINITIONS_MAX {
@@ -65,7 +67,8 @@ impl Meter {
         Err(Refusal::Changed { what: "budget" }.into())
     }
 
-    /// The budget of a caller with other limits, and the digest of the one that was read for it.
+    /// Returns the budget of a caller with other limits, and the fingerprint of the budget that was read for it, if one was
+    /// defined. With the fingerprint, a definition fails if the budget changed in the meantime.
     pub async fn limited(&self, caller: &Caller, limits: Vec<Limit>) -> Result<(Budget, Option<Fingerprint>), Error> {
         let known = self.bursar.ledger().budget(caller.scope()).await?.and_then(|view| view.budget);
         Ok(match known {
@@ -73,13 +76,13 @@ impl Meter {
                 let read = Fingerprint::of(&known);
                 (Budget { limits, ..known }, Some(read))
             }
-            // Whoever comes first, or with another default, does not stand in the way.
+            // Without a defined budget there is nothing to preserve. A default that a charge registers meanwhile is replaced.
             _ => (self.inner.settings.budget(limits), None),
         })
     }
 
     fn charge(&self, caller: &Caller, units: i64) -> CommandBuilder {
-        // Whoever acts for a caller knows better who that is.
+        // An actor that the application has set is more precise than the name of the caller.
         let bursar = match self.bursar.context.actor {
             Actor::System => self.bursar.by(Actor::Agent(caller.name().to_owned())),
             _ => self.bursar.clone(),
@@ -87,13 +90,13 @@ impl Meter {
         bursar.command().charge_or_define(caller.scope(), units, self.inner.quota.clone())
     }
 
-    /// That units are lacking, or the scope is frozen, is an answer here; all else that is refused is an error.
+    /// Turns a refusal by a limit or a freeze into [`QuotaExceeded`]. Other refusals are errors.
     fn admission<T>(&self, caller: &Caller, submitted: Result<T, Error>) -> Result<Admission<T>, Error> {
         match submitted {
             Ok(done) => Ok(Ok(done)),
             Err(Error::Refused(refusal @ Refusal::Refused(_))) => {
                 let retry_after = refusal.retry_after();
-                let Refusal::Refused(violations) = refusal else { unreachable!("it was just matched") };
+                let Refusal::Refused(violations) = refusal else { unreachable!("matched above") };
                 let standing = Standing::of_violations(caller, &violations, self.inner.clock.now());
                 Ok(Err(QuotaExceeded { standing, violations, retry_after }))
             }
@@ -102,13 +105,13 @@ impl Meter {
     }
 }
 
-/// How often a budget is read anew because somebody else has changed it meanwhile.
+/// The most attempts to define a budget that other requests change at the same time.
 const DEFINITIONS_MAX: usize = 10;
 
-/// What was set aside for something that is not over yet.
+/// Units of a caller's quota that are held until the actual cost is known.
 ///
-/// Dropped without being settled it is charged in full, in the background: who does not say what it cost pays the estimate.
-#[must_use = "what is dropped is charged in full"]
+/// If it is dropped without being settled, a background task charges the estimate in full.
+#[must_use = "the estimate is charged in full when this is dropped"]
 pub struct Reserved {
     meter: Meter,
     held: Held,
@@ -116,50 +119,52 @@ pub struct Reserved {
 }
 
 impl Reserved {
-    /// How the caller stood when it was admitted.
+    /// Returns what was left of the caller's quota when the hold was placed.
     pub fn standing(&self) -> &Standing {
         &self.standing
     }
 
-    /// Charges what it really cost, and frees the rest.
+    /// Charges the actual cost and frees the rest. A cost above the estimate is charged too. Returns what is left of the
+    /// quota.
     pub async fn settle(self, actual: i64) -> Result<Standing, Error> {
         let Reserved { meter, held, standing } = self;
         meter.commit(&standing.caller, held, actual).await
     }
 }
 
-/// What is to become of a request, for services that know their callers and payloads themselves.
+/// The outcome of [`Meter::charge_request`].
 #[derive(Debug)]
-pub enum Verdict {
-    /// It costs nothing, by its path or because the meter is off.
+pub enum ChargeOutcome {
+    /// The request costs nothing, because of its path or because the meter is off. Serve it.
     Bypassed,
-    /// It is paid: to be served, with [`Standing::tell`] in its answer.
+    /// The request is charged. Serve it, and add the headers of [`Standing::tell`] to the response.
     Paid(Standing),
-    /// The quota leaves too little: not to be served.
+    /// The quota is exceeded; nothing was charged. Do not serve the request.
     Exceeded(QuotaExceeded),
-    /// The quota could not be asked: to be served all the same.
+    /// The quota could not be checked. Serve the request.
     FailedOpen,
-    /// The quota could not be asked: not to be served.
+    /// The quota could not be checked. Do not serve the request.
     FailedClosed,
 }
 
 impl Meter {
-    /// Charges a request to a caller by the path, the costs and the settings of this meter, in one phase.
-    pub async fn charge_request(&self, caller: &Caller, head: &Parts, payload_bytes: u64) -> Verdict {
+    /// Charges a request to a caller by the path, the costs and the settings of this meter, in one phase. For services that
+    /// identify their callers and read their payloads themselves; others use [`Meter::layer`].
+    pub async fn charge_request(&self, caller: &Caller, head: &Parts, payload_bytes: u64) -> ChargeOutcome {
         if self.bypasses(head) {
-            return Verdict::Bypassed;
+            return ChargeOutcome::Bypassed;
         }
         let price = Price { two_phase: false, ..self.inner.settings.costs.price(head) };
-        match self.ask(caller, price, Payload::Bytes(payload_bytes)).await {
-            Asked::Paid(standing) => Verdict::Paid(standing),
-            Asked::Exceeded(exceeded) => Verdict::Exceeded(exceeded),
-            Asked::Open => Verdict::FailedOpen,
-            Asked::Closed => Verdict::FailedClosed,
-            Asked::Held(_) => unreachable!("one phase holds nothing"),
+        match self.admit(caller, price, PayloadSize::Known(payload_bytes)).await {
+            Admitted::Paid(standing) => ChargeOutcome::Paid(standing),
+            Admitted::Exceeded(exceeded) => ChargeOutcome::Exceeded(exceeded),
+            Admitted::FailedOpen => ChargeOutcome::FailedOpen,
+            Admitted::FailedClosed => ChargeOutcome::FailedClosed,
+            Admitted::Held(_) => unreachable!("a request of one phase is not held"),
         }
     }
 
-    /// Whether a request costs nothing, by its path or because the meter is off.
+    /// Returns whether a request costs nothing, because of its path or because the meter is off; counts it if so.
     pub(crate) fn bypasses(&self, head: &Parts) -> bool {
         let settings = &self.inner.settings;
         let path = head.uri.path();
@@ -171,79 +176,81 @@ impl Meter {
     }
 }
 
-/// What came of asking for a request.
-pub(crate) enum Asked {
-    /// It is paid.
+/// The outcome of admitting a request.
+pub(crate) enum Admitted {
+    /// The cost is charged.
     Paid(Standing),
-    /// What it may cost is set aside.
+    /// The estimate is held.
     Held(Settlement),
-    /// The quota leaves too little.
+    /// The quota is exceeded.
     Exceeded(QuotaExceeded),
-    /// The quota could not be asked: it is served all the same …
-    Open,
-    /// … or not.
-    Closed,
+    /// The quota could not be checked, and the request is served.
+    FailedOpen,
+    /// The quota could not be checked, and the request is refused.
+    FailedClosed,
 }
 
-/// How large a payload is.
-pub(crate) enum Payload {
-    Bytes(u64),
-    /// Nobody tells: it is counted while it comes.
-    Streamed(Streamed),
+/// The size of a request's payload.
+pub(crate) enum PayloadSize {
+    /// In bytes.
+    Known(u64),
+    /// Not known in advance: the bytes are counted as they arrive.
+    Streamed(StreamedBytes),
 }
 
 impl Meter {
-    /// Charges a request, or sets aside what it may cost; counts and logs what came of it.
-    pub(crate) async fn ask(&self, caller: &Caller, price: Price, payload: Payload) -> Asked {
+    /// Charges a request, or holds its estimate; counts and logs the outcome.
+    pub(crate) async fn admit(&self, caller: &Caller, price: Price, payload: PayloadSize) -> Admitted {
         let (settings, counters) = (&self.inner.settings, &self.inner.counters);
         let (estimate, streamed) = match payload {
-            Payload::Streamed(streamed) if price.per_kib > 0 => {
+            PayloadSize::Streamed(streamed) if price.per_kib > 0 => {
                 (price.with_payload(u64::from(settings.streamed_kib) * 1_024), Some(streamed))
             }
-            Payload::Streamed(_) => (price.fixed, None),
-            Payload::Bytes(bytes) => (price.with_payload(bytes), None),
+            PayloadSize::Streamed(_) => (price.fixed, None),
+            PayloadSize::Known(bytes) => (price.with_payload(bytes), None),
         };
-        let asked = if price.two_phase || streamed.is_some() {
-            let held = self.within_patience(self.hold_apart(caller, estimate)).await;
+        let admission = if price.two_phase || streamed.is_some() {
+            let held = self.with_timeout(self.hold_in_task(caller, estimate)).await;
             held.map(|held| {
                 held.map(|(held, standing)| {
-                    let (meter, report) = (self.clone(), ActualCost::unsaid());
-                    Asked::Held(Settlement::new(Open { meter, held, standing, estimate, price, streamed, report }))
+                    let (meter, report) = (self.clone(), ActualCost::unset());
+                    let pending = PendingSettlement { meter, held, standing, estimate, price, streamed, report };
+                    Admitted::Held(Settlement::new(pending))
                 })
             })
         } else {
-            let paid = self.within_patience(self.check_and_record(caller, estimate)).await;
-            paid.map(|paid| paid.map(Asked::Paid))
+            let paid = self.with_timeout(self.check_and_record(caller, estimate)).await;
+            paid.map(|paid| paid.map(Admitted::Paid))
         };
-        match asked {
-            Ok(Ok(asked)) => {
+        match admission {
+            Ok(Ok(admitted)) => {
                 count(&counters.admitted);
-                asked
+                admitted
             }
             Ok(Err(exceeded)) => {
                 count(&counters.exceeded);
-                Asked::Exceeded(exceeded)
+                Admitted::Exceeded(exceeded)
             }
             Err(error) if settings.on_failure == OnFailure::Open => {
                 count(&counters.failed_open);
-                tracing::warn!(%caller, %error, "a quota could not be asked: the request is served, and costs nothing");
-                Asked::Open
+                tracing::warn!(%caller, %error, "quota check failed, serving the request without charge");
+                Admitted::FailedOpen
             }
             Err(error) => {
                 count(&counters.failed_closed);
-                tracing::warn!(%caller, %error, "a quota could not be asked: the request is refused");
-                Asked::Closed
+                tracing::warn!(%caller, %error, "quota check failed, refusing the request");
+                Admitted::FailedClosed
             }
         }
     }
 
-    /// Charges what a hold really cost.
+    /// Commits a hold with the actual cost of its request.
     pub(crate) async fn commit(&self, caller: &Caller, held: Held, actual: i64) -> Result<Standing, Error> {
         let hold = held.id();
         let settled = match held.commit(actual.max(0)).await {
-            // Somebody gave the budget a policy that is not for what has been spent already: as much as it admits is charged.
+            // The caller's budget was given a policy that refuses overruns: charge as much as it admits.
             Err(Error::Refused(Refusal::OverrunRefused { .. })) => {
-                tracing::warn!(%caller, actual, "a budget refuses what a request cost above its estimate");
+                tracing::warn!(%caller, actual, "overrun refused by the budget, charging the estimate");
                 self.bursar.ledger().commit(hold, Actual::Held).await
             }
             settled => settled,
@@ -251,15 +258,15 @@ impl Meter {
         Ok(Standing::of_charges(caller, &settled?.charges, self.inner.clock.now()))
     }
 
-    /// Holds in a task of its own. When the caller leaves meanwhile nothing was served yet, and the hold is released as the task
-    /// drops it.
-    async fn hold_apart(&self, caller: &Caller, estimate: i64) -> Result<Admission<(Held, Standing)>, Error> {
+    /// Places a hold in a task of its own. If the client disconnects meanwhile, nothing was served: the task drops the
+    /// handle, which releases the hold.
+    async fn hold_in_task(&self, caller: &Caller, estimate: i64) -> Result<Admission<(Held, Standing)>, Error> {
         let (meter, caller) = (self.clone(), caller.clone());
-        self.apart(async move { meter.hold(&caller, estimate).await }).await
+        self.run_to_end(async move { meter.hold(&caller, estimate).await }).await
     }
 
-    /// Does something that is to come to its end also when nobody waits for it any more.
-    pub(crate) async fn apart<T: Send + 'static>(
+    /// Runs a future to its end in a task, even if the caller of this function is cancelled.
+    pub(crate) async fn run_to_end<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, Error>> + Send + 'static,
     ) -> Result<T, Error> {
@@ -267,10 +274,10 @@ impl Meter {
         task.await.unwrap_or_else(|error| Err(Error::Internal(error.to_string())))
     }
 
-    async fn within_patience<T>(&self, asked: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-        let patience = self.inner.settings.patience();
-        tokio::time::timeout(patience, asked).await.unwrap_or_else(|_| {
-            Err(bursar_store::StoreError::Busy(format!("no answer within {} ms", patience.as_millis())).into())
+    async fn with_timeout<T>(&self, check: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        let timeout = self.inner.settings.patience();
+        tokio::time::timeout(timeout, check).await.unwrap_or_else(|_| {
+            Err(bursar_store::StoreError::Busy(format!("no answer within {} ms", timeout.as_millis())).into())
         })
     }
 }
@@ -285,13 +292,13 @@ mod tests {
     use super::*;
     use crate::api::instance::Bursar;
 
-    /// A log that can be read.
+    /// A log in memory.
     #[derive(Clone, Default)]
     struct Lines(Arc<Mutex<Vec<u8>>>);
 
     impl Write for Lines {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().expect("nobody panicked").extend(bytes);
+            self.0.lock().expect("no thread panicked").extend(bytes);
             Ok(bytes.len())
         }
 
@@ -302,12 +309,12 @@ mod tests {
 
     impl Lines {
         fn take(&self) -> String {
-            String::from_utf8(std::mem::take(&mut *self.0.lock().expect("nobody panicked"))).expect("text")
+            String::from_utf8(std::mem::take(&mut *self.0.lock().expect("no thread panicked"))).expect("text")
         }
     }
 
     #[tokio::test]
-    async fn a_quota_that_cannot_be_asked_is_logged_whatever_becomes_of_the_request() {
+    async fn a_failed_quota_check_is_logged() {
         let (lines, bursar) = (Lines::default(), Bursar::open("sqlite::memory:").await.expect("a database in memory"));
         let clock = Arc::new(ManualClock::at(bursar_core::time::Time::from_micros(0)));
         let meter = |on_failure| {
@@ -318,16 +325,16 @@ mod tests {
         let writer = lines.clone();
         let log = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
         let _log = tracing::subscriber::set_default(log);
-        let (caller, (head, ())) = (Caller::new("somebody").expect("a caller"), http::Request::new(()).into_parts());
-        assert!(matches!(open.charge_request(&caller, &head, 0).await, Verdict::Paid(_)));
-        assert!(matches!(closed.charge_request(&caller, &head, 0).await, Verdict::Paid(_)));
-        assert_eq!(lines.take(), "", "what goes well is not logged");
+        let (caller, (head, ())) = (Caller::new("alice").expect("a caller"), http::Request::new(()).into_parts());
+        assert!(matches!(open.charge_request(&caller, &head, 0).await, ChargeOutcome::Paid(_)));
+        assert!(matches!(closed.charge_request(&caller, &head, 0).await, ChargeOutcome::Paid(_)));
+        assert_eq!(lines.take(), "", "success is not logged");
         bursar.clone().close().await;
-        assert!(matches!(open.charge_request(&caller, &head, 0).await, Verdict::FailedOpen));
-        let told = lines.take();
-        assert!(told.contains(" WARN ") && told.contains("somebody") && told.contains("is served"), "{told:?}");
-        assert!(matches!(closed.charge_request(&caller, &head, 0).await, Verdict::FailedClosed));
-        let told = lines.take();
-        assert!(told.contains(" WARN ") && told.contains("somebody") && told.contains("is refused"), "{told:?}");
+        assert!(matches!(open.charge_request(&caller, &head, 0).await, ChargeOutcome::FailedOpen));
+        let log = lines.take();
+        assert!(log.contains(" WARN ") && log.contains("alice") && log.contains("serving the request"), "{log:?}");
+        assert!(matches!(closed.charge_request(&caller, &head, 0).await, ChargeOutcome::FailedClosed));
+        let log = lines.take();
+        assert!(log.contains(" WARN ") && log.contains("alice") && log.contains("refusing the request"), "{log:?}");
     }
 }

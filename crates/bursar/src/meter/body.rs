@@ -1,4 +1,4 @@
-//! Bodies on their way: counted as they come in, settled when they have gone out.
+//! Bodies of metered requests and responses: bytes are counted as they arrive, costs settled when the response is sent.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -7,23 +7,23 @@ use bytes::{Buf, Bytes};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
-use crate::meter::settle::{Settlement, Streamed};
+use crate::meter::settle::{Settlement, StreamedBytes};
 
 pin_project! {
-    /// The body of a metered request. It is the body as it came; one whose size nobody told is counted.
+    /// The body of a metered request, unchanged. If its size was not known in advance, its bytes are counted.
     #[derive(Debug)]
     pub struct CountedBody<B> {
         #[pin]
         body: B,
-        counted: Counted,
+        counter: ByteCounter,
     }
 }
 
-/// What has come of a body is over when the body is: also one that nobody reads to its end.
+/// Counts the bytes of a body. The count ends when the body is dropped, even if it was not read to its end.
 #[derive(Debug, Default)]
-struct Counted(Option<Streamed>);
+struct ByteCounter(Option<StreamedBytes>);
 
-impl Drop for Counted {
+impl Drop for ByteCounter {
     fn drop(&mut self) {
         if let Some(streamed) = &self.0 {
             streamed.end();
@@ -32,8 +32,8 @@ impl Drop for Counted {
 }
 
 impl<B> CountedBody<B> {
-    pub(crate) fn new(body: B, streamed: Option<Streamed>) -> CountedBody<B> {
-        CountedBody { body, counted: Counted(streamed) }
+    pub(crate) fn new(body: B, streamed: Option<StreamedBytes>) -> CountedBody<B> {
+        CountedBody { body, counter: ByteCounter(streamed) }
     }
 }
 
@@ -44,7 +44,7 @@ impl<B: Body> Body for CountedBody<B> {
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
         let this = self.project();
         let polled = this.body.poll_frame(cx);
-        if let Some(streamed) = &this.counted.0 {
+        if let Some(streamed) = &this.counter.0 {
             match &polled {
                 Poll::Ready(Some(Ok(frame))) => streamed.add(frame.data_ref().map_or(0, Buf::remaining)),
                 Poll::Ready(Some(Err(_)) | None) => streamed.end(),
@@ -64,7 +64,7 @@ impl<B: Body> Body for CountedBody<B> {
 }
 
 pin_project! {
-    /// The body of a metered answer: the handler's, or what the meter says itself.
+    /// The body of a metered response: the handler's, or a problem from the meter itself.
     pub struct MeteredBody<B> {
         #[pin]
         inner: Inner<B>,
@@ -74,17 +74,18 @@ pin_project! {
 pin_project! {
     #[project = InnerProjected]
     enum Inner<B> {
-        Handlers { #[pin] body: B, settlement: Option<Settlement> },
+        Handler { #[pin] body: B, settlement: Option<Settlement> },
         Own { text: Option<Bytes> },
     }
 }
 
 impl<B> MeteredBody<B> {
-    /// The handler's, with what is to be settled when it has been sent.
+    /// Returns the handler's body, with the settlement to run when it has been sent.
     pub(crate) fn of_handler(body: B, settlement: Option<Settlement>) -> MeteredBody<B> {
-        MeteredBody { inner: Inner::Handlers { body, settlement } }
+        MeteredBody { inner: Inner::Handler { body, settlement } }
     }
 
+    /// Returns a body with a text of the meter.
     pub(crate) fn own(text: Bytes) -> MeteredBody<B> {
         MeteredBody { inner: Inner::Own { text: Some(text).filter(|text| !text.is_empty()) } }
     }
@@ -96,7 +97,7 @@ impl<B: Body<Data = Bytes>> Body for MeteredBody<B> {
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         match self.project().inner.project() {
-            InnerProjected::Handlers { body, settlement } => {
+            InnerProjected::Handler { body, settlement } => {
                 let polled = body.poll_frame(cx);
                 if let Poll::Ready(None) = &polled
                     && let Some(settlement) = settlement.take()
@@ -111,15 +112,15 @@ impl<B: Body<Data = Bytes>> Body for MeteredBody<B> {
 
     fn is_end_stream(&self) -> bool {
         match &self.inner {
-            // Whoever is told that it is over may not ask again, and what is to be settled would count as left behind.
-            Inner::Handlers { body, settlement } => settlement.is_none() && body.is_end_stream(),
+            // A server may stop polling a body that says it has ended, and the settlement would count as abandoned.
+            Inner::Handler { body, settlement } => settlement.is_none() && body.is_end_stream(),
             Inner::Own { text } => text.is_none(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.inner {
-            Inner::Handlers { body, .. } => body.size_hint(),
+            Inner::Handler { body, .. } => body.size_hint(),
             Inner::Own { text } => SizeHint::with_exact(text.as_ref().map_or(0, |text| text.len() as u64)),
         }
     }

@@ -1,4 +1,4 @@
-//! Who a request is charged to.
+//! The caller that a request is charged to, and the ways to identify it.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -8,15 +8,15 @@ use http::header::{self, HeaderMap, HeaderName};
 use http::request::Parts;
 use sha2::{Digest, Sha256};
 
-/// What the scopes of callers begin with.
+/// The prefix of callers' scopes.
 pub const SCOPE_PREFIX: &str = "agent:";
 
-/// Says who makes a request.
+/// Identifies the caller of a request.
 ///
-/// Any function from the head of a request will do; see also [`AgentId`], [`ApiKey`], [`ClientIp`], [`FromHeader`] and
+/// Implemented for functions of the request's head, and for [`AgentId`], [`ApiKey`], [`ClientIp`], [`FromHeader`] and
 /// [`FromExtension`].
 pub trait Identify: Send + Sync + 'static {
-    /// The caller; `None` for one that does not say who it is.
+    /// Returns the caller; `None` if the request is anonymous. Fails if what identifies the caller is malformed.
     fn identify(&self, head: &Parts) -> Result<Option<Caller>, BadCaller>;
 }
 
@@ -29,12 +29,12 @@ where
     }
 }
 
-/// Who is charged: a name, and by it the scope of a quota.
+/// The caller that is charged: a name, and with it the scope of a quota, `agent:NAME`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Caller(Scope);
 
 impl Caller {
-    /// The caller of a name, which must not be empty, hold control characters or be longer than a scope may be.
+    /// Creates a caller with a name of 1 to 249 bytes without control characters.
     pub fn new(name: &str) -> Result<Caller, BadCaller> {
         let bad = |problem: &str| BadCaller::new("caller", problem);
         if name.is_empty() {
@@ -44,17 +44,17 @@ impl Caller {
         scope.map(Caller).map_err(|_| bad("is too long, or holds control characters"))
     }
 
-    /// All that do not say who they are.
+    /// Returns the caller that all anonymous requests share.
     pub fn anonymous() -> Caller {
-        Caller::new("anonymous").expect("it is a good name")
+        Caller::new("anonymous").expect("the name is valid")
     }
 
-    /// Its name.
+    /// Returns the name of the caller.
     pub fn name(&self) -> &str {
         &self.0.as_str()[SCOPE_PREFIX.len()..]
     }
 
-    /// The scope of its quota.
+    /// Returns the scope of the caller's quota.
     pub fn scope(&self) -> &Scope {
         &self.0
     }
@@ -66,49 +66,50 @@ impl fmt::Display for Caller {
     }
 }
 
-/// What a request says of its caller makes no sense.
+/// The error of a request whose caller cannot be identified because a header is malformed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field} {problem}")]
 pub struct BadCaller {
-    /// Where it stands.
+    /// The header or field.
     pub field: String,
-    /// What is wrong with it.
+    /// What is wrong with it, as a phrase that follows the name of the field.
     pub problem: String,
 }
 
 impl BadCaller {
-    /// What is wrong, and where.
+    /// Creates an error from a field and what is wrong with it.
     pub fn new(field: impl Into<String>, problem: impl Into<String>) -> BadCaller {
         BadCaller { field: field.into(), problem: problem.into() }
     }
 }
 
-/// The header `X-Agent-Id`: an Ed25519 public key of 32 bytes in hexadecimal. Nobody checks here that the caller has the
-/// key.
+/// Identifies callers by the header `X-Agent-Id`: an Ed25519 public key of 32 bytes in hexadecimal. This does not verify
+/// that the caller owns the key.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AgentId;
 
-/// The header that says which agent it is.
+/// The header with the public key of an agent.
 pub const AGENT_ID: HeaderName = HeaderName::from_static("x-agent-id");
 
 impl Identify for AgentId {
     fn identify(&self, head: &Parts) -> Result<Option<Caller>, BadCaller> {
-        one(&head.headers, &AGENT_ID)?.map(AgentId::caller).transpose()
+        single_value(&head.headers, &AGENT_ID)?.map(AgentId::caller).transpose()
     }
 }
 
 impl AgentId {
-    /// The agent of a key.
+    /// Returns the caller with a public key in hexadecimal, in either case.
     pub fn caller(text: &str) -> Result<Caller, BadCaller> {
         if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err(BadCaller::new(AGENT_ID.as_str(), "must be 32 bytes as 64 hexadecimal digits"));
         }
-        // One key is one caller, however it is written.
+        // The same key in upper and lower case is the same caller.
         Caller::new(&text.to_ascii_lowercase())
     }
 }
 
-/// An API key, in a header of its own or as a bearer token. Its digest is the caller's name: the key itself is told to nobody.
+/// Identifies callers by an API key, in a header of its own or as a bearer token. The caller's name is a digest of the key;
+/// the key itself is not stored. This does not verify that the key was issued.
 #[derive(Clone, Debug)]
 pub struct ApiKey(HeaderName);
 
@@ -119,12 +120,12 @@ impl Default for ApiKey {
 }
 
 impl ApiKey {
-    /// The whole of a header.
+    /// Uses the whole value of a header.
     pub fn header(name: HeaderName) -> ApiKey {
         ApiKey(name)
     }
 
-    /// `Authorization: Bearer KEY`.
+    /// Uses `Authorization: Bearer KEY`. Other schemes are treated as anonymous.
     pub fn bearer() -> ApiKey {
         ApiKey(header::AUTHORIZATION)
     }
@@ -132,12 +133,12 @@ impl ApiKey {
 
 impl Identify for ApiKey {
     fn identify(&self, head: &Parts) -> Result<Option<Caller>, BadCaller> {
-        let Some(text) = one(&head.headers, &self.0)? else { return Ok(None) };
+        let Some(text) = single_value(&head.headers, &self.0)? else { return Ok(None) };
         let key = match self.0 == header::AUTHORIZATION {
             false => text.trim(),
             true => match text.split_once(' ') {
                 Some((scheme, key)) if scheme.eq_ignore_ascii_case("bearer") => key.trim(),
-                // Another scheme is no API key.
+                // Another scheme has no API key.
                 _ => return Ok(None),
             },
         };
@@ -150,18 +151,19 @@ impl Identify for ApiKey {
     }
 }
 
-/// A header as it is. Only for headers that nobody outside can set, such as one of a proxy that knows its users.
+/// Identifies callers by the value of a header. Use it only for a header that clients cannot set themselves, such as one
+/// that an authenticating proxy sets.
 #[derive(Clone, Debug)]
 pub struct FromHeader(pub HeaderName);
 
 impl Identify for FromHeader {
     fn identify(&self, head: &Parts) -> Result<Option<Caller>, BadCaller> {
-        let Some(text) = one(&head.headers, &self.0)? else { return Ok(None) };
+        let Some(text) = single_value(&head.headers, &self.0)? else { return Ok(None) };
         Caller::new(text).map(Some).map_err(|bad| BadCaller { field: self.0.to_string(), ..bad })
     }
 }
 
-/// A [`Caller`] among the extensions of the request: put there by who authenticates.
+/// Identifies callers by a [`Caller`] in the extensions of the request, which the application's authentication adds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FromExtension;
 
@@ -171,7 +173,8 @@ impl Identify for FromExtension {
     }
 }
 
-/// The address of the client. IPv6 callers are told apart by their networks of 64 bits: whoever has one address has all of those.
+/// Identifies callers by the IP address of the client. An IPv6 caller is its /64 network, because a client usually
+/// controls all addresses of one.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientIp(Address);
 
@@ -182,12 +185,13 @@ enum Address {
 }
 
 impl ClientIp {
-    /// What an extension of the request says, such as the peer of its connection.
+    /// Reads the address from an extension of the request, such as the peer address of its connection.
     pub fn of_connection(read: fn(&http::Extensions) -> Option<IpAddr>) -> ClientIp {
         ClientIp(Address::Extension(read))
     }
 
-    /// `X-Forwarded-For`, behind so many proxies that each add one address. What stands left of those is anybody's claim.
+    /// Reads the address from `X-Forwarded-For`, behind a number of trusted proxies that each append one address.
+    /// Addresses further to the left can be forged by clients and are ignored.
     pub fn behind_proxies(proxies: usize) -> ClientIp {
         ClientIp(Address::Forwarded(proxies.max(1)))
     }
@@ -213,21 +217,21 @@ impl Identify for ClientIp {
     }
 }
 
-/// The address that the outermost of so many proxies has seen.
+/// Returns the client address that the outermost of the trusted proxies appended.
 fn forwarded(headers: &HeaderMap, proxies: usize) -> Result<Option<IpAddr>, BadCaller> {
     let bad = || BadCaller::new(FORWARDED_FOR.as_str(), "must be a list of IP addresses");
     let mut hops = Vec::new();
     for value in headers.get_all(FORWARDED_FOR) {
         hops.extend(value.to_str().map_err(|_| bad())?.split(',').map(str::trim));
     }
-    let Some(place) = hops.len().checked_sub(proxies) else { return Ok(None) };
-    let address = hops[place].parse::<IpAddr>();
-    let address = address.or_else(|_| hops[place].parse::<std::net::SocketAddr>().map(|address| address.ip()));
+    let Some(index) = hops.len().checked_sub(proxies) else { return Ok(None) };
+    let address = hops[index].parse::<IpAddr>();
+    let address = address.or_else(|_| hops[index].parse::<std::net::SocketAddr>().map(|address| address.ip()));
     address.map(Some).map_err(|_| bad())
 }
 
-/// The one value of a header.
-fn one<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, BadCaller> {
+/// Returns the value of a header that may occur once.
+fn single_value<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, BadCaller> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {
@@ -242,7 +246,7 @@ mod tests {
 
     use super::*;
 
-    /// Who `identify` finds in a request with these headers.
+    /// Returns the scope of the caller that `identify` finds in a request with these headers.
     fn found(identify: &dyn Identify, headers: &[(&str, &str)]) -> String {
         let mut request = Request::builder();
         for (name, value) in headers {
@@ -251,22 +255,22 @@ mod tests {
         let (head, ()) = request.body(()).unwrap().into_parts();
         match identify.identify(&head) {
             Ok(Some(caller)) => caller.scope().to_string(),
-            Ok(None) => "nobody".into(),
+            Ok(None) => "anonymous".into(),
             Err(bad) => format!("bad: {bad}"),
         }
     }
 
     #[test]
-    fn an_agent_is_its_public_key_however_it_is_written() {
+    fn an_agent_is_identified_by_its_public_key_in_either_case() {
         let (lower, upper) = ("0a".repeat(32), "0A".repeat(32));
-        let shown = |header: &str| found(&AgentId, &[("x-agent-id", header)]);
-        assert_eq!(shown(&lower), format!("agent:{lower}"));
-        assert_eq!(shown(&upper), format!("agent:{lower}"));
-        assert_eq!(found(&AgentId, &[]), "nobody");
+        let agent = |header: &str| found(&AgentId, &[("x-agent-id", header)]);
+        assert_eq!(agent(&lower), format!("agent:{lower}"));
+        assert_eq!(agent(&upper), format!("agent:{lower}"));
+        assert_eq!(found(&AgentId, &[]), "anonymous");
         let bad = "bad: x-agent-id must be 32 bytes as 64 hexadecimal digits";
         for text in ["", "0a", &"0a".repeat(33), &"zz".repeat(32), &format!(" {}", "0a".repeat(31)), &"é".repeat(32)] {
-            let told = shown(text);
-            assert!(told == bad || told == "bad: x-agent-id is not ASCII", "{text:?}: {told}");
+            let answer = agent(text);
+            assert!(answer == bad || answer == "bad: x-agent-id is not ASCII", "{text:?}: {answer}");
         }
         assert_eq!(
             found(&AgentId, &[("x-agent-id", &lower), ("x-agent-id", &lower)]),
@@ -275,21 +279,21 @@ mod tests {
     }
 
     #[test]
-    fn an_api_key_is_known_by_its_digest_alone() {
-        let own = found(&ApiKey::default(), &[("x-api-key", "secret")]);
-        assert_eq!(own, "agent:key:2bb80d537b1da3e38bd30361aa855686");
-        assert_eq!(found(&ApiKey::bearer(), &[("authorization", "Bearer secret")]), own);
-        assert_eq!(found(&ApiKey::bearer(), &[("authorization", "Basic secret")]), "nobody");
+    fn an_api_key_is_identified_by_its_digest() {
+        let caller = found(&ApiKey::default(), &[("x-api-key", "secret")]);
+        assert_eq!(caller, "agent:key:2bb80d537b1da3e38bd30361aa855686");
+        assert_eq!(found(&ApiKey::bearer(), &[("authorization", "Bearer secret")]), caller);
+        assert_eq!(found(&ApiKey::bearer(), &[("authorization", "Basic secret")]), "anonymous");
         assert_eq!(found(&ApiKey::default(), &[("x-api-key", " ")]), "bad: x-api-key must not be empty");
     }
 
     #[test]
-    fn a_client_is_its_address_and_ipv6_its_network() {
+    fn a_client_is_identified_by_ipv4_address_or_ipv6_network() {
         let behind = |hops: &str, proxies| found(&ClientIp::behind_proxies(proxies), &[("x-forwarded-for", hops)]);
         assert_eq!(behind("10.0.0.1", 1), "agent:ip:10.0.0.1");
         assert_eq!(behind("6.6.6.6, 10.0.0.1", 1), "agent:ip:10.0.0.1");
         assert_eq!(behind("6.6.6.6, 10.0.0.1, 10.0.0.2", 2), "agent:ip:10.0.0.1");
-        assert_eq!(behind("10.0.0.1", 2), "nobody");
+        assert_eq!(behind("10.0.0.1", 2), "anonymous");
         assert_eq!(behind("2001:db8:1:2:3:4:5:6", 1), "agent:ip:2001:db8:1:2::/64");
         assert_eq!(behind("[2001:db8:1:2::9]:443", 1), "agent:ip:2001:db8:1:2::/64");
         assert_eq!(behind("::ffff:10.0.0.1", 1), "agent:ip:10.0.0.1");
@@ -297,13 +301,13 @@ mod tests {
     }
 
     #[test]
-    fn names_are_bounded() {
+    fn caller_names_are_limited_to_valid_scopes() {
         let header = FromHeader(HeaderName::from_static("x-user"));
         assert_eq!(found(&header, &[("x-user", "alice")]), "agent:alice");
         let long = "x".repeat(250);
         assert_eq!(found(&header, &[("x-user", &long)]), "bad: x-user is too long, or holds control characters");
         assert_eq!(found(&header, &[("x-user", "")]), "bad: x-user must not be empty");
-        assert_eq!(found(&FromExtension, &[]), "nobody");
+        assert_eq!(found(&FromExtension, &[]), "anonymous");
         let by_hand = |_: &Parts| Ok(Some(Caller::new("me").unwrap()));
         assert_eq!(found(&by_hand, &[]), "agent:me");
     }

@@ -1,4 +1,4 @@
-//! What requests cost.
+//! The cost of requests.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,15 +10,15 @@ use serde::de::Error as _;
 
 use crate::meter::pattern::{BadPath, PathPattern};
 
-/// What each operation costs. The first that a request matches counts.
+/// The costs of operations. The first operation that matches a request applies.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CostModel {
-    /// What a request costs that is none of the operations.
+    /// The units that a request costs if no operation matches it.
     pub base: u32,
-    /// What each started KiB of its payload costs.
+    /// The units that each started KiB of the payload of such a request costs.
     pub per_kib: u32,
-    /// The operations.
+    /// The operations, in the order in which they are tried.
     pub operations: Vec<Operation>,
 }
 
@@ -29,66 +29,66 @@ impl Default for CostModel {
     }
 }
 
-/// An operation: which requests are meant, and what they cost.
+/// An operation: the requests that match it, and their cost.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Operation {
-    /// What people call it.
+    /// Its name, unique in the model.
     pub name: String,
-    /// The method; any, if none is said.
+    /// The method that matches; `None` for any.
     #[serde(default, deserialize_with = "method")]
     pub method: Option<Method>,
-    /// The paths.
+    /// The paths that match.
     pub path: PathPattern,
-    /// What it costs at least.
+    /// The units that each request costs.
     pub base: u32,
-    /// What each started KiB of the payload costs.
+    /// The additional units for each started KiB of the payload.
     #[serde(default)]
     pub per_kib: u32,
-    /// What else is counted in the request.
+    /// Further parts of the request that cost units.
     #[serde(default)]
     pub extras: Vec<Extra>,
-    /// The handler knows what it really cost: see [`ActualCost`](crate::meter::ActualCost).
+    /// Whether the handler reports the actual cost: see [`ActualCost`](crate::meter::ActualCost).
     #[serde(default)]
     pub two_phase: bool,
 }
 
-/// Something in a request that costs so much each.
+/// A part of a request that costs units for each occurrence.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "ExtraText")]
 pub struct Extra {
-    /// What people call it.
+    /// Its name.
     pub name: String,
-    /// What each of them costs.
+    /// The units that each occurrence costs.
     pub each: u32,
-    /// How many there are.
+    /// How to count the occurrences.
     pub count: Count,
 }
 
-/// How many of something a request has.
+/// A way to count something in a request.
 #[derive(Clone)]
 pub enum Count {
-    /// The values of a parameter of the query, separated by commas or given again.
+    /// Counts the values of a query parameter, separated by commas or in repeated parameters. Empty values do not count.
     Query(String),
-    /// The values of a header, separated by commas or given again.
+    /// Counts the values of a header, separated by commas or in repeated headers. Empty values do not count.
     Header(HeaderName),
-    /// What a function finds in the head of the request.
+    /// Uses the number that a function of the request's head returns.
     By(Arc<dyn Fn(&Parts) -> u64 + Send + Sync>),
 }
 
 impl CostModel {
-    /// A model without operations: every request costs `base`.
+    /// Creates a model without operations: every request costs `base`.
     pub fn flat(base: u32) -> CostModel {
         CostModel { base, ..CostModel::default() }
     }
 
-    /// The same model with one more operation.
+    /// Adds an operation, which is tried after the earlier ones.
     pub fn operation(mut self, operation: Operation) -> CostModel {
         self.operations.push(operation);
         self
     }
 
-    /// What a request costs, its payload apart.
+    /// Returns the price of a request.
     pub fn price(&self, head: &Parts) -> Price {
         let path = head.uri.path();
         let matches = |operation: &&Operation| {
@@ -106,19 +106,19 @@ impl CostModel {
     }
 }
 
-/// What one request costs.
+/// The price of one request, in units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Price {
-    /// Whatever its payload is.
+    /// The cost without the payload.
     pub fixed: i64,
-    /// Each started KiB of its payload.
+    /// The additional cost of each started KiB of the payload.
     pub per_kib: i64,
-    /// The handler knows what it really cost.
+    /// Whether the handler reports the actual cost.
     pub two_phase: bool,
 }
 
 impl Price {
-    /// With a payload of so many bytes.
+    /// Returns the cost with a payload of `bytes`. Saturates at `i64::MAX`.
     pub fn with_payload(&self, bytes: u64) -> i64 {
         self.fixed.saturating_add(times(self.per_kib, bytes.div_ceil(1_024)))
     }
@@ -129,7 +129,7 @@ fn times(each: i64, count: u64) -> i64 {
 }
 
 impl Operation {
-    /// An operation of a method and a path, such as `/v1/claims/{id}`.
+    /// Creates an operation for a method and a path pattern such as `/v1/claims/{id}`, with a cost of `base` units.
     pub fn new(name: impl Into<String>, method: Method, path: &str, base: u32) -> Result<Operation, BadPath> {
         Ok(Operation {
             name: name.into(),
@@ -142,18 +142,18 @@ impl Operation {
         })
     }
 
-    /// The same, at so much for each started KiB of the payload.
+    /// Adds a cost for each started KiB of the payload.
     pub fn per_kib(self, units: u32) -> Operation {
         Operation { per_kib: units, ..self }
     }
 
-    /// The same, at so much more for each of something in the request.
+    /// Adds a cost of `each` units for each of the things counted in the request.
     pub fn extra(mut self, name: impl Into<String>, each: u32, count: Count) -> Operation {
         self.extras.push(Extra { name: name.into(), each, count });
         self
     }
 
-    /// The same, whose handler says what it really cost.
+    /// Makes the operation two-phase: its cost is held, and the handler reports the actual cost.
     pub fn two_phase(self) -> Operation {
         Operation { two_phase: true, ..self }
     }
@@ -166,7 +166,7 @@ impl Count {
             Count::Query(name) => {
                 let pairs = head.uri.query().unwrap_or_default().split('&');
                 let named = pairs.filter_map(|pair| pair.split_once('=')).filter(|(key, _)| key == name);
-                // A comma that is percent-encoded is one too.
+                // A percent-encoded comma separates values too.
                 named.map(|(_, value)| values(&value.replace("%2C", ",").replace("%2c", ","))).sum()
             }
             Count::Header(name) => {
@@ -187,7 +187,7 @@ impl fmt::Debug for Count {
     }
 }
 
-/// An extra in a file.
+/// An extra in a TOML file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ExtraText {
@@ -205,11 +205,10 @@ impl TryFrom<ExtraText> for Extra {
         let count = match (query, header) {
             (Some(query), None) => Count::Query(query),
             (None, Some(header)) => {
-                let known =
-                    header.parse().map_err(|_| format!("header {header:?} of the extra {name:?} is no name"))?;
-                Count::Header(known)
+                let invalid = |_| format!("header {header:?} of the extra {name:?} is not a valid header name");
+                Count::Header(header.parse().map_err(invalid)?)
             }
-            _ => return Err(format!("the extra {name:?} must say what is counted: query or header, one of them")),
+            _ => return Err(format!("the extra {name:?} must have either query or header")),
         };
         Ok(Extra { name, each, count })
     }
@@ -217,10 +216,10 @@ impl TryFrom<ExtraText> for Extra {
 
 fn method<'de, D: serde::Deserializer<'de>>(de: D) -> Result<Option<Method>, D::Error> {
     let text = String::deserialize(de)?;
-    // Methods of HTTP are told apart by case; one in small letters would never be matched.
+    // HTTP methods are case-sensitive; one in lower case would never match.
     match Method::from_bytes(text.as_bytes()) {
         Ok(method) if !text.bytes().any(|byte| byte.is_ascii_lowercase()) => Ok(Some(method)),
-        _ => Err(D::Error::custom(format!("method {text:?} is not one such as GET or POST"))),
+        _ => Err(D::Error::custom(format!("method {text:?} is not an HTTP method such as GET or POST"))),
     }
 }
 
@@ -239,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_are_told_apart_by_method_and_path() {
+    fn operations_are_matched_by_method_and_path() {
         for (method, uri, bytes, cost) in [
             ("POST", "/claims", 0, 10),
             ("POST", "/claims", 1, 11),
@@ -259,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_and_functions_count_too() {
+    fn extras_are_counted_by_headers_and_functions() {
         let header = Count::Header(HeaderName::from_static("x-lens"));
         let (head, ()) =
             Request::builder().header("x-lens", "a, b").header("x-lens", "c").body(()).unwrap().into_parts();
@@ -268,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_for_a_number_is_the_most_there_is() {
+    fn costs_saturate() {
         let price = Price { fixed: 1, per_kib: u32::MAX.into(), two_phase: false };
         assert_eq!(price.with_payload(u64::MAX), i64::MAX);
         let endless = Operation::new("endless", Method::GET, "/", 1).unwrap();

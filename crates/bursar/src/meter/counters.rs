@@ -1,30 +1,30 @@
-//! What a meter has done so far.
+//! The counters of a meter.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
-        /// What a meter has done since it was made.
+        /// The counters of a meter and its clones since it was built.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct MeterCounters {
             $($(#[doc = $doc])+ pub $name: u64,)+
         }
 
-        /// The same, while it is counted.
+        /// The live counters behind [`MeterCounters`].
         #[derive(Default)]
-        pub(crate) struct Counting {
+        pub(crate) struct LiveCounters {
             $(pub(crate) $name: AtomicU64,)+
         }
 
-        impl Counting {
-            pub(crate) fn told(&self) -> MeterCounters {
+        impl LiveCounters {
+            pub(crate) fn read(&self) -> MeterCounters {
                 MeterCounters { $($name: self.$name.load(Ordering::Relaxed),)+ }
             }
         }
 
         impl MeterCounters {
-            /// Each of them, with its name and what it counts.
+            /// Returns the name, the description and the value of each counter.
             pub fn each(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
                 [$((stringify!($name), concat!($($doc),+), self.$name),)+].into_iter()
             }
@@ -33,23 +33,23 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Requests that were charged and served.
+    /// Requests charged to a quota and served.
     admitted,
-    /// Requests beyond their caller's quota.
+    /// Requests refused because their caller's quota was exhausted.
     exceeded,
-    /// Requests that cost nothing by their path, their caller or because the meter is off.
+    /// Requests that cost nothing because of their path or their caller, or because the meter is off.
     bypassed,
-    /// Requests whose caller made no sense or was missing.
+    /// Requests whose caller was missing or invalid.
     rejected,
-    /// Requests that were served although the quota could not be asked.
+    /// Requests served although the quota could not be checked.
     failed_open,
-    /// Requests that were refused because the quota could not be asked.
+    /// Requests refused because the quota could not be checked.
     failed_closed,
-    /// Requests that were settled after their caller had left or their handler had failed.
+    /// Requests settled after their caller had disconnected or their handler had failed.
     abandoned,
-    /// Requests whose second phase failed: what they held is free again once it expires.
+    /// Requests whose second phase failed. Their hold stays until it expires.
     unsettled,
-    /// Costs that were reported for operations that have one phase only.
+    /// Costs reported for operations that have only one phase.
     unasked,
 }
 

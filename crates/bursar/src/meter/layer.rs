@@ -1,4 +1,4 @@
-//! The meter as middleware.
+//! The meter as tower middleware.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -11,16 +11,16 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::meter::Meter;
-use crate::meter::admit::{Asked, Payload};
+use crate::meter::admit::{Admitted, PayloadSize};
 use crate::meter::body::{CountedBody, MeteredBody};
 use crate::meter::caller::Caller;
 use crate::meter::counters::count;
-use crate::meter::problem::Unserved;
+use crate::meter::problem::Rejection;
 use crate::meter::settings::Anonymous;
-use crate::meter::settle::{ActualCost, Settlement, Streamed};
+use crate::meter::settle::{ActualCost, Settlement, StreamedBytes};
 use crate::meter::standing::Standing;
 
-/// Meters a service. From [`Meter::layer`].
+/// The layer that meters a service. From [`Meter::layer`].
 #[derive(Clone)]
 pub struct MeterLayer(pub(crate) Meter);
 
@@ -55,37 +55,32 @@ where
     }
 
     fn call(&mut self, request: Request<I>) -> Self::Future {
-        // The one that is ready is to be called, not its clone.
+        // Call the service that `poll_ready` was called on, not its clone.
         let clone = self.inner.clone();
         let inner = std::mem::replace(&mut self.inner, clone);
         Box::pin(serve(self.meter.clone(), inner, request))
     }
 }
 
-/// Whom a request is charged to.
-enum Payer {
-    Nobody,
-    Caller(Caller),
-}
-
 impl Meter {
-    fn payer(&self, head: &Parts) -> Result<Payer, Unserved> {
+    /// Returns the caller to charge; `None` if the request costs nothing.
+    fn payer(&self, head: &Parts) -> Result<Option<Caller>, Rejection> {
         let (settings, counters) = (&self.inner.settings, &self.inner.counters);
         if self.bypasses(head) {
-            return Ok(Payer::Nobody);
+            return Ok(None);
         }
-        let unserved = match (self.inner.identify.identify(head), settings.anonymous) {
-            (Ok(Some(caller)), _) => return Ok(Payer::Caller(caller)),
-            (Ok(None), Anonymous::Shared) => return Ok(Payer::Caller(Caller::anonymous())),
+        let rejection = match (self.inner.identify.identify(head), settings.anonymous) {
+            (Ok(Some(caller)), _) => return Ok(Some(caller)),
+            (Ok(None), Anonymous::Shared) => return Ok(Some(Caller::anonymous())),
             (Ok(None), Anonymous::Bypass) => {
                 count(&counters.bypassed);
-                return Ok(Payer::Nobody);
+                return Ok(None);
             }
-            (Ok(None), Anonymous::Refuse) => Unserved::Nobody,
-            (Err(bad), _) => Unserved::Bad(bad),
+            (Ok(None), Anonymous::Refuse) => Rejection::Anonymous,
+            (Err(bad), _) => Rejection::BadCaller(bad),
         };
         count(&counters.rejected);
-        Err(unserved)
+        Err(rejection)
     }
 }
 
@@ -95,76 +90,80 @@ where
     I: Body,
 {
     let (mut head, body) = request.into_parts();
-    let own = |unserved: &Unserved, head: &Parts| Ok(unserved.respond(&head.headers).map(MeteredBody::own));
-    let asked = match meter.payer(&head) {
-        Ok(Payer::Caller(caller)) => Some(caller),
-        Ok(Payer::Nobody) => None,
-        Err(unserved) => return own(&unserved, &head),
+    let reject = |rejection: &Rejection, head: &Parts| Ok(rejection.respond(&head.headers).map(MeteredBody::own));
+    let payer = match meter.payer(&head) {
+        Ok(payer) => payer,
+        Err(rejection) => return reject(&rejection, &head),
     };
-    let streamed = Streamed::default();
-    let asked = match asked {
+    let streamed = StreamedBytes::default();
+    let admitted = match payer {
         Some(caller) => {
             let price = meter.inner.settings.costs.price(&head);
             let payload = match body.size_hint().exact() {
-                Some(bytes) => Payload::Bytes(bytes),
-                None => Payload::Streamed(streamed.clone()),
+                Some(bytes) => PayloadSize::Known(bytes),
+                None => PayloadSize::Streamed(streamed.clone()),
             };
-            meter.ask(&caller, price, payload).await
+            Some(meter.admit(&caller, price, payload).await)
         }
-        None => Asked::Open,
+        None => None,
     };
-    let unserved = match asked {
-        Asked::Held(settlement) => {
+    let rejection = match admitted {
+        Some(Admitted::Held(settlement)) => {
             head.extensions.insert(settlement.report());
             let request = Request::from_parts(head, CountedBody::new(body, Some(streamed)));
-            return settled(inner.call(request), settlement).await;
+            return serve_and_settle(inner.call(request), settlement).await;
         }
-        Asked::Paid(standing) => {
-            let response = inner.call(unsettled(head, body)).await?;
+        Some(Admitted::Paid(standing)) => {
+            let response = inner.call(without_settlement(head, body)).await?;
             if response.extensions().get::<ActualCost>().is_some() {
                 count(&meter.inner.counters.unasked);
                 let caller = &standing.caller;
-                tracing::debug!(%caller, "a cost was reported for an operation of one phase, which is paid already");
+                tracing::debug!(%caller, "actual cost ignored: the operation has one phase and is already charged");
             }
-            return Ok(told(response, &standing, None));
+            return Ok(with_quota(response, &standing, None));
         }
-        Asked::Open => {
-            let response = inner.call(unsettled(head, body)).await?;
+        Some(Admitted::FailedOpen) | None => {
+            let response = inner.call(without_settlement(head, body)).await?;
             return Ok(response.map(|body| MeteredBody::of_handler(body, None)));
         }
-        Asked::Exceeded(exceeded) => Unserved::Exceeded(Box::new(exceeded)),
-        Asked::Closed => Unserved::Unavailable,
+        Some(Admitted::Exceeded(exceeded)) => Rejection::Exceeded(Box::new(exceeded)),
+        Some(Admitted::FailedClosed) => Rejection::Unavailable,
     };
-    own(&unserved, &head)
+    reject(&rejection, &head)
 }
 
-/// A request that nothing is settled for. What its handler says it cost goes nowhere, but it may say it: a handler does not know
-/// whether the meter is on.
-fn unsettled<I>(mut head: Parts, body: I) -> Request<CountedBody<I>> {
-    head.extensions.insert(ActualCost::unsaid());
+/// Builds a request that is not settled. It has an [`ActualCost`] too, which is ignored, because a handler does not know
+/// whether its request is metered.
+fn without_settlement<I>(mut head: Parts, body: I) -> Request<CountedBody<I>> {
+    head.extensions.insert(ActualCost::unset());
     Request::from_parts(head, CountedBody::new(body, None))
 }
 
-/// Waits for the answer of a handler, then settles it. Whatever ends this before drops the settlement, which settles itself.
-async fn settled<O, E>(
+/// Awaits the handler's response, then settles its cost. If this is cancelled or the handler panics, the settlement is
+/// dropped and settles itself.
+async fn serve_and_settle<O, E>(
     served: impl Future<Output = Result<Response<O>, E>>,
     settlement: Settlement,
 ) -> Result<Response<MeteredBody<O>>, E> {
     let mut settlement = settlement;
     let mut response = served.await?;
     if let Some(report) = response.extensions_mut().remove::<ActualCost>() {
-        settlement.reported(report);
+        settlement.set_report(report);
     }
     if settlement.waits_for_end() {
         let standing = settlement.standing().clone();
-        return Ok(told(response, &standing, Some(settlement)));
+        return Ok(with_quota(response, &standing, Some(settlement)));
     }
     let standing = settlement.settle().await;
-    Ok(told(response, &standing, None))
+    Ok(with_quota(response, &standing, None))
 }
 
-/// The answer, with how its caller stands.
-fn told<O>(mut response: Response<O>, standing: &Standing, settlement: Option<Settlement>) -> Response<MeteredBody<O>> {
+/// Adds the quota headers to a response, and the settlement to its body.
+fn with_quota<O>(
+    mut response: Response<O>,
+    standing: &Standing,
+    settlement: Option<Settlement>,
+) -> Response<MeteredBody<O>> {
     standing.tell(response.headers_mut());
     response.map(|body| MeteredBody::of_handler(body, settlement))
 }

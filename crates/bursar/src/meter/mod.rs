@@ -1,4 +1,5 @@
-//! Quotas as middleware: a [`tower::Layer`](tower_layer::Layer) that charges each request to its caller before it is served.
+//! Quotas as middleware: a [`tower::Layer`](tower_layer::Layer) that charges each request to its caller before it is
+//! served.
 //!
 //! ```
 //! # tokio::runtime::Runtime::new().unwrap().block_on(async {
@@ -6,10 +7,10 @@
 //!
 //! let bursar = bursar::Bursar::open("sqlite::memory:").await?;
 //! let meter = Meter::new(bursar.clone());
-//! // In front of any service of http bodies, such as a router of axum: `router.layer(meter.layer())`.
+//! // For any tower service of HTTP requests, such as an axum router: `router.layer(meter.layer())`.
 //! let layer = meter.layer();
 //!
-//! // The same by hand. A quota is a budget: 10,000 units an hour unless something else is set.
+//! // The same by hand. A quota is a budget, by default 10,000 units an hour.
 //! let caller = Caller::new("me")?;
 //! let standing = meter.check_and_record(&caller, 10).await??;
 //! assert_eq!(standing.limits[0].remaining, 9_990);
@@ -19,8 +20,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 //! ```
 //!
-//! Every request is durable before it is served. Nothing is remembered of callers here, so that endless callers take no memory; each
-//! of them that is served takes a row of the database, like any scope that is charged.
+//! A charge is durable before its request is served. The meter keeps no state of callers in memory; each caller that is
+//! charged has a row in the database, like any scope.
 
 mod admit;
 mod body;
@@ -41,7 +42,7 @@ use bursar_core::budget::Budget;
 use bursar_core::context::Context;
 use bursar_store::{Clock, SystemClock};
 
-pub use crate::meter::admit::{Admission, Reserved, Verdict};
+pub use crate::meter::admit::{Admission, ChargeOutcome, Reserved};
 pub use crate::meter::body::{CountedBody, MeteredBody};
 pub use crate::meter::caller::{
     AGENT_ID, AgentId, ApiKey, BadCaller, Caller, ClientIp, FromExtension, FromHeader, Identify, SCOPE_PREFIX,
@@ -58,9 +59,9 @@ pub use crate::meter::settle::ActualCost;
 pub use crate::meter::standing::{LimitStanding, QuotaExceeded, Standing};
 
 use crate::api::instance::Bursar;
-use crate::meter::counters::Counting;
+use crate::meter::counters::LiveCounters;
 
-/// Charges requests to their callers. Cheap to clone.
+/// Charges requests to the quotas of their callers. Cheap to clone.
 #[derive(Clone)]
 pub struct Meter {
     bursar: Bursar,
@@ -69,15 +70,15 @@ pub struct Meter {
 
 struct Inner {
     settings: MeterSettings,
-    /// The budget of a caller for whom nothing else is set.
+    /// The budget of a caller without limits of its own.
     quota: Arc<Budget>,
     identify: Box<dyn Identify>,
     clock: Arc<dyn Clock>,
-    counters: Counting,
+    counters: LiveCounters,
 }
 
-/// A meter in the making.
-#[must_use = "it meters nothing until it is built"]
+/// Builds a meter. From [`Meter::builder`].
+#[must_use = "a meter does nothing until it is built"]
 pub struct MeterBuilder {
     bursar: Bursar,
     settings: MeterSettings,
@@ -86,12 +87,13 @@ pub struct MeterBuilder {
 }
 
 impl Meter {
-    /// A meter as by default: callers by `X-Agent-Id`, each request costs 1, 10,000 units an hour.
+    /// Creates a meter with the default settings: callers are identified by `X-Agent-Id`, each request costs 1 unit, and
+    /// each caller has 10,000 units an hour.
     pub fn new(bursar: Bursar) -> Meter {
-        Meter::builder(bursar).build().expect("what is set by default goes")
+        Meter::builder(bursar).build().expect("the default settings are valid")
     }
 
-    /// A meter with other settings.
+    /// Returns a builder for a meter with other settings.
     pub fn builder(bursar: Bursar) -> MeterBuilder {
         MeterBuilder {
             bursar,
@@ -101,29 +103,29 @@ impl Meter {
         }
     }
 
-    /// The middleware.
+    /// Returns the middleware.
     pub fn layer(&self) -> MeterLayer {
         MeterLayer(self.clone())
     }
 
-    /// What it has done so far, its clones included.
+    /// Returns the counters of this meter and its clones.
     pub fn counters(&self) -> MeterCounters {
-        self.inner.counters.told()
+        self.inner.counters.read()
     }
 
-    /// What is set.
+    /// Returns the settings.
     pub fn settings(&self) -> &MeterSettings {
         &self.inner.settings
     }
 
-    /// The same meter, acting in another context: for another tenant.
+    /// Returns a clone that makes requests in another context, such as for another tenant.
     pub fn in_context(&self, context: Context) -> Meter {
         Meter { bursar: self.bursar.in_context(context), inner: self.inner.clone() }
     }
 }
 
 impl MeterBuilder {
-    /// Sets everything that a file can say.
+    /// Replaces all settings that a TOML file can contain.
     pub fn settings(self, settings: MeterSettings) -> MeterBuilder {
         MeterBuilder { settings, ..self }
     }
@@ -134,28 +136,28 @@ impl MeterBuilder {
         self
     }
 
-    /// Says what requests cost.
+    /// Sets the costs of requests.
     pub fn costs(self, costs: CostModel) -> MeterBuilder {
         self.set(|settings| settings.costs = costs)
     }
 
-    /// Says who makes a request.
+    /// Sets how the caller of a request is identified.
     pub fn identify(self, identify: impl Identify) -> MeterBuilder {
         MeterBuilder { identify: Box::new(identify), ..self }
     }
 
-    /// The clock by which a refused caller is told when its quota is whole again; the machine's unless it is set. Whether a
-    /// quota leaves enough goes by the clock of the database.
+    /// Sets the clock for the reset times in the answers to refused callers; default: the machine's. Quotas themselves are
+    /// checked by the clock that Bursar's decisions use.
     pub fn clock(self, clock: Arc<dyn Clock>) -> MeterBuilder {
         MeterBuilder { clock, ..self }
     }
 
-    /// The meter, if what is set goes.
+    /// Builds the meter. Fails if a setting is invalid.
     pub fn build(self) -> Result<Meter, MeterError> {
         let MeterBuilder { bursar, settings, identify, clock } = self;
         settings.check()?;
         let quota = Arc::new(settings.budget(settings.quota.clone()).by_default());
-        let inner = Arc::new(Inner { settings, quota, identify, clock, counters: Counting::default() });
+        let inner = Arc::new(Inner { settings, quota, identify, clock, counters: LiveCounters::default() });
         Ok(Meter { bursar, inner })
     }
 }

@@ -1,27 +1,27 @@
-//! Paths of operations: `/v1/claims/{id}`, `/docs/{*rest}`.
+//! Path patterns of operations: `/v1/claims/{id}`, `/docs/{*rest}`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::Deserialize;
 
-/// Which paths are meant. `{name}` stands for one part of a path, `{*name}` at the end for all that follows.
+/// A pattern of paths. `{name}` matches one segment, `{*name}` at the end matches the rest of the path.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct PathPattern {
     text: String,
-    parts: Vec<Part>,
-    /// It ends with what stands for all that follows.
-    open: bool,
+    segments: Vec<Segment>,
+    /// Whether it ends with `{*name}`.
+    matches_rest: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
-    Word(String),
+enum Segment {
+    Literal(String),
     Any,
 }
 
-/// Why a pattern makes no sense.
+/// The error of an invalid path pattern.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the path {text:?} {problem}")]
 pub struct BadPath {
@@ -30,28 +30,28 @@ pub struct BadPath {
 }
 
 impl PathPattern {
-    /// Whether a path is meant. It is taken as it is in the request: nothing is decoded and no slash is forgiven, as with the routes
-    /// of axum.
+    /// Returns whether a path matches. As with the routes of axum, the path is compared as sent: percent-encoding is not
+    /// decoded, and trailing or double slashes are significant.
     pub fn matches(&self, path: &str) -> bool {
         let Some(mut rest) = path.strip_prefix('/') else { return false };
-        let mut parts = self.parts.iter().peekable();
-        while let Some(part) = parts.next() {
-            let last = parts.peek().is_none() && !self.open;
+        let mut segments = self.segments.iter().peekable();
+        while let Some(segment) = segments.next() {
+            let last = segments.peek().is_none() && !self.matches_rest;
             let (head, tail) = match rest.split_once('/') {
                 Some((head, tail)) if !last => (head, tail),
                 None if last => (rest, ""),
                 _ => return false,
             };
-            let fits = match part {
-                Part::Word(word) => word == head,
-                Part::Any => !head.is_empty(),
+            let matches = match segment {
+                Segment::Literal(literal) => literal == head,
+                Segment::Any => !head.is_empty(),
             };
-            if !fits {
+            if !matches {
                 return false;
             }
             rest = tail;
         }
-        !self.open || !rest.is_empty()
+        !self.matches_rest || !rest.is_empty()
     }
 }
 
@@ -62,24 +62,24 @@ impl FromStr for PathPattern {
         let bad = |problem| BadPath { text: text.chars().take(200).collect(), problem };
         let rest = text.strip_prefix('/').ok_or_else(|| bad("must begin with a slash"))?;
         let words: Vec<&str> = rest.split('/').collect();
-        let mut parts = Vec::with_capacity(words.len());
-        let mut open = false;
-        for (place, word) in words.iter().enumerate() {
+        let mut segments = Vec::with_capacity(words.len());
+        let mut matches_rest = false;
+        for (index, word) in words.iter().enumerate() {
             let name = word.strip_prefix('{').and_then(|word| word.strip_suffix('}'));
             match name {
                 Some(name) if name.starts_with('*') => {
-                    if place + 1 < words.len() || name.len() == 1 {
+                    if index + 1 < words.len() || name.len() == 1 {
                         return Err(bad("may have {*name} at its end only"));
                     }
-                    open = true;
+                    matches_rest = true;
                 }
                 Some("") => return Err(bad("has a {} without a name")),
-                Some(name) if !name.contains(['{', '}']) => parts.push(Part::Any),
-                _ if word.contains(['{', '}']) => return Err(bad("may have {name} as a whole part only")),
-                _ => parts.push(Part::Word((*word).to_owned())),
+                Some(name) if !name.contains(['{', '}']) => segments.push(Segment::Any),
+                _ if word.contains(['{', '}']) => return Err(bad("may have {name} as a whole segment only")),
+                _ => segments.push(Segment::Literal((*word).to_owned())),
             }
         }
-        Ok(PathPattern { text: text.to_owned(), parts, open })
+        Ok(PathPattern { text: text.to_owned(), segments, matches_rest })
     }
 }
 
@@ -101,8 +101,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_mean_what_routes_of_the_same_words_mean() {
-        for (pattern, means, others) in [
+    fn patterns_match_like_routes_with_the_same_text() {
+        for (pattern, matching, others) in [
             ("/", &["/"][..], &["", "/a", "//"][..]),
             ("/a", &["/a"], &["/", "/a/", "/A", "/a/b", "/b", "//a"]),
             ("/a/", &["/a/"], &["/a", "/a//"]),
@@ -112,7 +112,7 @@ mod tests {
             ("/a/{*rest}", &["/a/b", "/a/b/c", "/a//"], &["/a", "/a/", "/b/c"]),
         ] {
             let pattern: PathPattern = pattern.parse().unwrap();
-            for path in means {
+            for path in matching {
                 assert!(pattern.matches(path), "{pattern} {path}");
             }
             for path in others {
@@ -122,18 +122,18 @@ mod tests {
     }
 
     #[test]
-    fn patterns_that_make_no_sense_are_refused() {
+    fn invalid_patterns_are_refused() {
         for (text, problem) in [
             ("", "must begin with a slash"),
             ("a", "must begin with a slash"),
             ("/{}", "has a {} without a name"),
             ("/{*}", "may have {*name} at its end only"),
             ("/{*a}/b", "may have {*name} at its end only"),
-            ("/a{b}", "may have {name} as a whole part only"),
-            ("/{a", "may have {name} as a whole part only"),
+            ("/a{b}", "may have {name} as a whole segment only"),
+            ("/{a", "may have {name} as a whole segment only"),
         ] {
-            let told = text.parse::<PathPattern>().unwrap_err().to_string();
-            assert_eq!(told, format!("the path {text:?} {problem}"));
+            let error = text.parse::<PathPattern>().unwrap_err().to_string();
+            assert_eq!(error, format!("the path {text:?} {problem}"));
         }
     }
 }

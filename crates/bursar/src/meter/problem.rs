@@ -1,4 +1,4 @@
-//! What a caller is told that is not served.
+//! The responses to requests that the meter rejects.
 
 use bursar_core::refusal::Violation;
 use bursar_core::time::Span;
@@ -12,67 +12,67 @@ use crate::meter::caller::{BadCaller, Caller};
 use crate::meter::headers::seconds;
 use crate::meter::standing::QuotaExceeded;
 
-/// Why a request is not served.
-pub(crate) enum Unserved {
-    /// It says something of its caller that makes no sense.
-    Bad(BadCaller),
-    /// It does not say whose it is.
-    Nobody,
-    /// The quota leaves too little.
+/// Why the meter rejects a request.
+pub(crate) enum Rejection {
+    /// The headers that identify the caller are malformed.
+    BadCaller(BadCaller),
+    /// The request does not identify its caller.
+    Anonymous,
+    /// The caller's quota is exceeded.
     Exceeded(Box<QuotaExceeded>),
-    /// The quota could not be asked.
+    /// The quota could not be checked.
     Unavailable,
 }
 
-impl Unserved {
-    /// As an answer: a problem document, or to who speaks gRPC a status.
-    pub(crate) fn respond(&self, asked: &HeaderMap) -> Response<Bytes> {
+impl Rejection {
+    /// Returns the response: a problem document, or a gRPC status if the request is gRPC.
+    pub(crate) fn respond(&self, request_headers: &HeaderMap) -> Response<Bytes> {
         let (status, grpc_status, problem) = match self {
-            Unserved::Bad(bad) => {
-                let mut problem = document("invalid", "The request is wrong", 400, bad.to_string());
+            Rejection::BadCaller(bad) => {
+                let mut problem = document("invalid", "Invalid request", 400, bad.to_string());
                 problem.insert("field".into(), bad.field.as_str().into());
                 (StatusCode::BAD_REQUEST, "3", problem)
             }
-            Unserved::Nobody => {
-                let detail = "say whose request it is".to_owned();
-                (StatusCode::UNAUTHORIZED, "16", document("unauthorized", "Nobody knows who asks", 401, detail))
+            Rejection::Anonymous => {
+                let title = "Unauthorized: the request has no valid token";
+                let detail =
+                    "the request was not executed; retry with the header that identifies the caller".to_owned();
+                (StatusCode::UNAUTHORIZED, "16", document("unauthorized", title, 401, detail))
             }
-            Unserved::Exceeded(exceeded) => (StatusCode::TOO_MANY_REQUESTS, "8", over(exceeded)),
-            Unserved::Unavailable => {
-                let detail = "the quota of the caller could not be asked; try again".to_owned();
-                (
-                    StatusCode::SERVICE_UNAVAILABLE,
-                    "14",
-                    document("unavailable", "The quota cannot be asked", 503, detail),
-                )
+            Rejection::Exceeded(exceeded) => (StatusCode::TOO_MANY_REQUESTS, "8", exceeded_problem(exceeded)),
+            Rejection::Unavailable => {
+                let detail = "the caller's quota could not be checked; the request was not executed; retry".to_owned();
+                (StatusCode::SERVICE_UNAVAILABLE, "14", document("unavailable", "Quota unavailable", 503, detail))
             }
         };
-        let mut response = if is_grpc(asked) { grpc(grpc_status, &problem) } else { plain(status, &problem) };
+        let is_grpc = is_grpc(request_headers);
+        let mut response = if is_grpc { grpc_response(grpc_status, &problem) } else { json_response(status, &problem) };
         let headers = response.headers_mut();
         match self {
-            Unserved::Exceeded(exceeded) => {
+            Rejection::Exceeded(exceeded) => {
                 exceeded.standing.tell(headers);
                 if let Some(wait) = exceeded.retry_after {
                     headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds(wait).max(1)));
                 }
             }
-            Unserved::Unavailable => {
+            Rejection::Unavailable => {
                 headers.insert(header::RETRY_AFTER, HeaderValue::from(1));
             }
-            Unserved::Nobody => {
+            Rejection::Anonymous => {
                 headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Agent"));
             }
-            Unserved::Bad(_) => {}
+            Rejection::BadCaller(_) => {}
         }
         response
     }
 }
 
-/// The problem of a quota that leaves too little.
-fn over(exceeded: &QuotaExceeded) -> Map<String, Value> {
+/// Returns the problem document of an exceeded quota.
+fn exceeded_problem(exceeded: &QuotaExceeded) -> Map<String, Value> {
     let QuotaExceeded { standing, violations, retry_after } = exceeded;
-    let mut problem = document("quota-exceeded", "The quota leaves too little", 429, exceeded.to_string());
-    problem.insert("violations".into(), violations.iter().map(|violation| told(&standing.caller, violation)).collect());
+    let mut problem = document("quota-exceeded", "Quota exceeded", 429, exceeded.to_string());
+    let violations = violations.iter().map(|violation| violation_json(&standing.caller, violation));
+    problem.insert("violations".into(), violations.collect());
     if let Some(wait) = retry_after {
         problem.insert("retry_after_ms".into(), wait.millis().into());
     }
@@ -81,31 +81,31 @@ fn over(exceeded: &QuotaExceeded) -> Map<String, Value> {
 
 impl std::fmt::Display for QuotaExceeded {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the quota leaves too little")?;
+        f.write_str("quota exceeded; nothing was charged")?;
         for violation in &self.violations {
             match violation {
                 Violation::Limit { window, limit, requested, available, .. } => {
                     write!(f, "; {available} of {limit} ({window}) are left, the request costs {requested}")?;
                 }
-                Violation::Frozen { .. } => f.write_str("; it is frozen")?,
+                Violation::Frozen { .. } => f.write_str("; the quota is frozen")?,
                 Violation::Grant { .. } => {}
             }
         }
         match self.retry_after {
-            Some(wait) => write!(f, "; try again in {} s", seconds(wait).max(1)),
-            None => f.write_str("; waiting alone will not help"),
+            Some(wait) => write!(f, "; retry after {} s", seconds(wait).max(1)),
+            None => f.write_str("; waiting alone does not help"),
         }
     }
 }
 
 impl std::error::Error for QuotaExceeded {}
 
-/// A violation as it is told everywhere, but for the names of budgets that are not the caller's own.
-fn told(caller: &Caller, violation: &Violation) -> Value {
+/// Renders a violation as on the wire, without the names of scopes that are not the caller's own.
+fn violation_json(caller: &Caller, violation: &Violation) -> Value {
     let own = |scope: &bursar_core::name::Scope| (scope == caller.scope()).then(|| scope.as_str().to_owned());
     match violation {
         Violation::Limit { scope, window, limit, requested, available, retry_after, possible } => json!({
-            "kind": "limit", "scope": own(scope), "window": word(window), "limit": limit, "requested": requested,
+            "kind": "limit", "scope": own(scope), "window": window_kind(window), "limit": limit, "requested": requested,
             "available": available, "retry_after_ms": retry_after.map(Span::millis), "possible": possible,
         }),
         Violation::Frozen { scope } => json!({ "kind": "frozen", "scope": own(scope) }),
@@ -113,8 +113,8 @@ fn told(caller: &Caller, violation: &Violation) -> Value {
     }
 }
 
-/// The first word of a window: `hour`, `rolling`.
-fn word(window: &Window) -> String {
+/// Returns the kind of a window: `hour`, `rolling`.
+fn window_kind(window: &Window) -> String {
     let text = window.to_string();
     text.split(['@', ':']).next().unwrap_or_default().to_owned()
 }
@@ -128,8 +128,8 @@ fn document(kind: &str, title: &str, status: u16, detail: String) -> Map<String,
     problem
 }
 
-fn plain(status: StatusCode, problem: &Map<String, Value>) -> Response<Bytes> {
-    let text = serde_json::to_vec(problem).expect("it is plain data");
+fn json_response(status: StatusCode, problem: &Map<String, Value>) -> Response<Bytes> {
+    let text = serde_json::to_vec(problem).expect("a JSON map can be serialized");
     let mut response = Response::new(Bytes::from(text));
     *response.status_mut() = status;
     let headers = response.headers_mut();
@@ -141,12 +141,12 @@ fn plain(status: StatusCode, problem: &Map<String, Value>) -> Response<Bytes> {
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 
-fn is_grpc(asked: &HeaderMap) -> bool {
-    asked.get(header::CONTENT_TYPE).is_some_and(|media| media.as_bytes().starts_with(b"application/grpc"))
+fn is_grpc(request_headers: &HeaderMap) -> bool {
+    request_headers.get(header::CONTENT_TYPE).is_some_and(|media| media.as_bytes().starts_with(b"application/grpc"))
 }
 
-/// A response of trailers only, as gRPC has it: with status 200, and its own in a header.
-fn grpc(status: &'static str, problem: &Map<String, Value>) -> Response<Bytes> {
+/// Returns a gRPC response with trailers only: HTTP status 200, and the gRPC status in a header.
+fn grpc_response(status: &'static str, problem: &Map<String, Value>) -> Response<Bytes> {
     let detail = problem.get("detail").and_then(Value::as_str).unwrap_or_default();
     let message: String = detail.chars().map(|c| if c.is_ascii_graphic() || c == ' ' { c } else { '?' }).collect();
     let mut response = Response::new(Bytes::new());

@@ -1,4 +1,4 @@
-//! What can be set of a meter, in Rust or in TOML.
+//! The settings of a meter, in Rust or in TOML.
 
 use std::time::Duration;
 
@@ -12,52 +12,52 @@ use serde::Deserialize;
 use crate::meter::cost::CostModel;
 use crate::meter::pattern::PathPattern;
 
-/// What can be set of a meter.
+/// The settings of a meter.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MeterSettings {
-    /// Whether anything is metered.
+    /// Whether requests are metered.
     pub enabled: bool,
-    /// What a caller may spend for whom nothing else is set.
+    /// The limits of each caller without limits of its own.
     pub quota: Vec<Limit>,
-    /// What requests cost.
+    /// The costs of requests.
     pub costs: CostModel,
-    /// Paths that are served to anybody, and cost nothing.
+    /// Paths that cost nothing.
     pub bypass: Vec<PathPattern>,
-    /// What becomes of requests that do not say whose they are.
+    /// What to do with requests that do not identify their caller.
     pub anonymous: Anonymous,
-    /// What becomes of requests while the quota cannot be asked.
+    /// What to do with requests while the quota cannot be checked.
     pub on_failure: OnFailure,
-    /// How long to wait for an answer about the quota; then it cannot be asked.
+    /// The timeout of a quota check in milliseconds, from 1 to 600,000. After it, `on_failure` applies.
     pub patience_ms: u64,
-    /// How long the handler of an operation in two phases may take. One that takes longer is charged all the same, but what it will
-    /// cost is not set aside any more.
+    /// How long the estimate of a two-phase operation is held, in milliseconds, from 1,000 to 86,400,000. A handler that
+    /// takes longer is still charged, but its estimate is no longer held.
     pub hold_ms: u64,
-    /// KiB that are set aside for a payload whose size nobody tells.
+    /// The KiB that are held for a payload whose size is not known in advance.
     pub streamed_kib: u32,
 }
 
-/// What becomes of requests that do not say whose they are.
+/// What to do with requests that do not identify their caller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Anonymous {
-    /// They are served, and cost nothing.
+    /// Serve them without charge.
     #[default]
     Bypass,
-    /// All of them share one quota.
+    /// Charge all of them to one shared quota.
     Shared,
-    /// They are refused, with status 401.
+    /// Refuse them with status 401.
     Refuse,
 }
 
-/// What becomes of requests while the quota cannot be asked.
+/// What to do with requests while the quota cannot be checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnFailure {
-    /// They are served, and cost nothing: to be there is a meter's first duty.
+    /// Serve them without charge, so that a failure of the meter does not stop the service.
     #[default]
     Open,
-    /// They are refused, with status 503.
+    /// Refuse them with status 503.
     Closed,
 }
 
@@ -67,7 +67,7 @@ impl Default for MeterSettings {
             enabled: true,
             quota: vec![Limit::new(10_000, Window::utc(CalendarUnit::Hour))],
             costs: CostModel::default(),
-            bypass: BYPASS.iter().map(|path| path.parse().expect("these are good paths")).collect(),
+            bypass: BYPASS.iter().map(|path| path.parse().expect("the default paths are valid")).collect(),
             anonymous: Anonymous::default(),
             on_failure: OnFailure::default(),
             patience_ms: 2_000,
@@ -77,7 +77,7 @@ impl Default for MeterSettings {
     }
 }
 
-/// Where health and documents are, as a rule.
+/// The usual paths of health checks, metrics and documentation.
 const BYPASS: [&str; 9] = [
     "/livez",
     "/readyz",
@@ -90,32 +90,32 @@ const BYPASS: [&str; 9] = [
     "/v1/openapi.json",
 ];
 
-/// Why settings make no sense.
+/// Why settings are invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MeterError {
-    /// The text is not TOML, or says something that is not known.
+    /// The text is not TOML, has an unknown key, or a value of the wrong type.
     #[error("{0}")]
     Toml(String),
-    /// What is said does not go.
+    /// The value of a setting is invalid.
     #[error("{key}: {problem}")]
     Setting {
-        /// What is set.
+        /// The key of the setting.
         key: &'static str,
-        /// What does not go.
+        /// What is wrong with its value.
         problem: String,
     },
 }
 
 impl MeterSettings {
-    /// Reads settings from TOML. What is not said is as by default; what is not known is an error that names it.
+    /// Reads settings from TOML. Missing keys have their defaults; an unknown key is an error that names it.
     pub fn from_toml(text: &str) -> Result<MeterSettings, MeterError> {
         let settings: MeterSettings = toml::from_str(text).map_err(|error| MeterError::Toml(error.to_string()))?;
         settings.check()?;
         Ok(settings)
     }
 
-    /// Refuses what does not go.
+    /// Fails on the first invalid setting.
     pub fn check(&self) -> Result<(), MeterError> {
         let wrong = |key, problem: &str| Err(MeterError::Setting { key, problem: problem.to_owned() });
         check_quota(&self.quota)
@@ -142,7 +142,7 @@ impl MeterSettings {
         Duration::from_millis(self.hold_ms)
     }
 
-    /// The budget of a caller with these limits.
+    /// Returns the budget of a caller with these limits.
     pub(crate) fn budget(&self, limits: Vec<Limit>) -> Budget {
         let mut budget = Budget { unit: "units".into(), ..Budget::new(limits) };
         budget.hold.ttl_max = self.hold().into();
@@ -151,7 +151,7 @@ impl MeterSettings {
     }
 }
 
-/// Refuses limits that no budget could have.
+/// Refuses limits that are not valid in a budget.
 fn check_quota(limits: &[Limit]) -> Result<(), Invalid> {
     let scope = Scope::new("agent:any")?;
     Request::from(Op::Define { scope, budget: Budget::new(limits.iter().cloned()) }).check()
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_can_be_said_in_toml() {
+    fn toml_can_contain_every_setting() {
         let settings = MeterSettings::from_toml(include_str!("settings_test.toml")).unwrap();
         assert_eq!(settings.quota.len(), 2);
         assert_eq!(settings.quota[1].window.to_string(), "month@Europe/Berlin");
@@ -175,8 +175,8 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_told_with_its_key() {
-        for (text, told) in [
+    fn an_invalid_setting_is_reported_with_its_key() {
+        for (text, expected) in [
             ("enbled = true", "unknown field `enbled`"),
             ("enabled = 1", "enabled = 1"),
             ("quota = []", "quota: limits must not be empty"),
@@ -193,10 +193,10 @@ mod tests {
             ("bypass = ['livez']", "the path \"livez\" must begin with a slash"),
             ("[costs]\nbase = -1", "base = -1"),
             ("[[costs.operations]]\nname = 'a'\npath = '/a'", "missing field `base`"),
-            ("[[costs.operations]]\nname = 'a'\npath = '/a'\nbase = 1\nmethod = 'post'", "method \"post\" is not one"),
+            ("[[costs.operations]]\nname = 'a'\npath = '/a'\nbase = 1\nmethod = 'post'", "method \"post\" is not an"),
             (
                 "[[costs.operations]]\nname = 'a'\npath = '/a'\nbase = 1\nextras = [{ name = 'b', each = 1 }]",
-                "the extra \"b\" must say",
+                "the extra \"b\" must have",
             ),
             (
                 "[[costs.operations]]\nname = 'a'\npath = '/a'\nbase = 1\n[[costs.operations]]\nname = 'a'\npath = '/b'\nbase = 1",
@@ -204,7 +204,7 @@ mod tests {
             ),
         ] {
             let error = MeterSettings::from_toml(text).unwrap_err().to_string();
-            assert!(error.contains(told), "{text}\n{error}");
+            assert!(error.contains(expected), "{text}\n{error}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The second phase: charging what a request really cost, whatever became of it.
+//! The second phase: charges the actual cost of a request, even if its client disconnected or its handler panicked.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -9,45 +9,46 @@ use crate::meter::cost::Price;
 use crate::meter::counters::count;
 use crate::meter::standing::Standing;
 
-/// What a request of an operation in two phases really cost, as its handler says it.
+/// The actual cost of a request, as its handler reports it. It applies to two-phase operations.
 ///
-/// The meter puts one among the extensions of the request, to be set while the handler runs: what was set last counts also when
-/// the caller leaves or the handler panics. One among the extensions of the response counts before it. Where neither says
-/// anything the estimate is charged. It is there too where it counts for nothing: in operations of one phase, for callers who
-/// pay nothing, and while the meter is off.
+/// The meter adds one to the extensions of every request, and the handler sets it while it runs. The value set last is
+/// charged, even if the client disconnects or the handler panics. An `ActualCost` in the extensions of the response takes
+/// precedence. If neither is set, the estimate is charged, or for a streamed payload the cost of the bytes that arrived.
+/// For one-phase operations, callers that are not charged, and while the meter is off, it is ignored.
 #[derive(Clone, Debug)]
 pub struct ActualCost(Arc<Report>);
 
 #[derive(Debug)]
 struct Report {
-    /// Negative: nothing was said.
+    /// Negative if not set.
     units: AtomicI64,
     at_end: AtomicBool,
 }
 
 impl ActualCost {
-    /// It cost so much: to be put among the extensions of a response.
+    /// Creates a cost of `units`, for the extensions of a response.
     pub fn of(units: i64) -> ActualCost {
-        let cost = ActualCost::unsaid();
+        let cost = ActualCost::unset();
         cost.set(units);
         cost
     }
 
-    pub(crate) fn unsaid() -> ActualCost {
+    pub(crate) fn unset() -> ActualCost {
         ActualCost(Arc::new(Report { units: AtomicI64::new(-1), at_end: AtomicBool::new(false) }))
     }
 
-    /// It cost so much, as far as is known now. A negative number is none.
+    /// Sets the cost known so far, in units. A negative number counts as zero.
     pub fn set(&self, units: i64) {
         self.0.units.store(units.max(0), Ordering::Release);
     }
 
-    /// What it cost is known only when the body of the response has been sent: to be settled then, or when the caller leaves.
+    /// Delays the settlement until the body of the response has been sent or the client disconnects, because the cost is
+    /// known only then.
     pub fn at_end(&self) {
         self.0.at_end.store(true, Ordering::Release);
     }
 
-    fn said(&self) -> Option<i64> {
+    fn get(&self) -> Option<i64> {
         Some(self.0.units.load(Ordering::Acquire)).filter(|units| *units >= 0)
     }
 
@@ -56,16 +57,16 @@ impl ActualCost {
     }
 }
 
-/// How much of a payload has come, whose size nobody tells.
+/// The bytes received so far of a payload whose size is not known in advance, and whether it has ended.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Streamed(Arc<(AtomicU64, AtomicBool)>);
+pub(crate) struct StreamedBytes(Arc<(AtomicU64, AtomicBool)>);
 
-impl Streamed {
+impl StreamedBytes {
     pub(crate) fn add(&self, bytes: usize) {
         self.0.0.fetch_add(bytes as u64, Ordering::AcqRel);
     }
 
-    /// Nothing more comes, or nobody takes it.
+    /// Records that the payload has ended, or is not read any further.
     pub(crate) fn end(&self) {
         self.0.1.store(true, Ordering::Release);
     }
@@ -74,78 +75,78 @@ impl Streamed {
         self.0.0.load(Ordering::Acquire)
     }
 
-    fn is_over(&self) -> bool {
+    fn has_ended(&self) -> bool {
         self.0.1.load(Ordering::Acquire)
     }
 }
 
-/// What is set aside for a request, until it is settled. Dropped before that, because the caller left or the handler panicked, it
-/// is settled in the background.
-pub(crate) struct Settlement(Option<Box<Open>>);
+/// The held estimate of a request, until it is settled. If it is dropped before, because the client disconnected or the
+/// handler panicked, it is settled in the background.
+pub(crate) struct Settlement(Option<Box<PendingSettlement>>);
 
-/// A settlement that is to come.
-pub(crate) struct Open {
+/// What is needed to settle a request.
+pub(crate) struct PendingSettlement {
     pub(crate) meter: Meter,
     pub(crate) held: Held,
     pub(crate) standing: Standing,
     pub(crate) estimate: i64,
     pub(crate) price: Price,
-    pub(crate) streamed: Option<Streamed>,
+    pub(crate) streamed: Option<StreamedBytes>,
     pub(crate) report: ActualCost,
 }
 
 impl Settlement {
-    pub(crate) fn new(open: Open) -> Settlement {
-        Settlement(Some(Box::new(open)))
+    pub(crate) fn new(pending: PendingSettlement) -> Settlement {
+        Settlement(Some(Box::new(pending)))
     }
 
-    /// Where the handler says what it cost.
+    /// Returns the handle with which the handler reports the actual cost.
     pub(crate) fn report(&self) -> ActualCost {
-        self.open().report.clone()
+        self.pending().report.clone()
     }
 
-    /// The response says what it cost.
-    pub(crate) fn reported(&mut self, report: ActualCost) {
-        if let Some(open) = &mut self.0 {
-            open.report = report;
+    /// Uses the actual cost that the response reports.
+    pub(crate) fn set_report(&mut self, report: ActualCost) {
+        if let Some(pending) = &mut self.0 {
+            pending.report = report;
         }
     }
 
-    /// How the caller stood when it was admitted.
+    /// Returns what was left of the caller's quota when the request was admitted.
     pub(crate) fn standing(&self) -> &Standing {
-        &self.open().standing
+        &self.pending().standing
     }
 
-    /// What it cost is not known before the body of the response has been sent.
+    /// Returns whether the cost is known only after the body of the response has been sent.
     pub(crate) fn waits_for_end(&self) -> bool {
-        let Open { report, streamed, .. } = self.open();
-        report.is_at_end() || streamed.as_ref().is_some_and(|streamed| !streamed.is_over())
+        let PendingSettlement { report, streamed, .. } = self.pending();
+        report.is_at_end() || streamed.as_ref().is_some_and(|streamed| !streamed.has_ended())
     }
 
-    /// Charges what it cost. Whoever leaves meanwhile is charged all the same.
+    /// Charges the actual cost, even if the client disconnects meanwhile. Returns what is left of the quota.
     pub(crate) async fn settle(mut self) -> Standing {
-        let open = self.0.take().expect(OPEN);
-        let meter = open.meter.clone();
-        let standing = open.standing.clone();
-        meter.apart(async move { Ok(open.commit().await) }).await.unwrap_or(standing)
+        let pending = self.0.take().expect(PENDING);
+        let meter = pending.meter.clone();
+        let standing = pending.standing.clone();
+        meter.run_to_end(async move { Ok(pending.commit().await) }).await.unwrap_or(standing)
     }
 
-    /// The same, without waiting for it.
+    /// Charges the actual cost without waiting for the result.
     pub(crate) fn settle_in_background(mut self) {
-        let open = self.0.take().expect(OPEN);
-        open.meter.bursar.inner.runtime.clone().spawn(open.commit());
+        let pending = self.0.take().expect(PENDING);
+        pending.meter.bursar.inner.runtime.clone().spawn(pending.commit());
     }
 
-    fn open(&self) -> &Open {
-        self.0.as_ref().expect(OPEN)
+    fn pending(&self) -> &PendingSettlement {
+        self.0.as_ref().expect(PENDING)
     }
 }
 
-const OPEN: &str = "a settlement is over when it is settled";
+const PENDING: &str = "settling consumes the settlement";
 
-impl Open {
+impl PendingSettlement {
     fn actual(&self) -> i64 {
-        match (self.report.said(), &self.streamed) {
+        match (self.report.get(), &self.streamed) {
             (Some(units), _) => units,
             (None, Some(streamed)) => self.price.with_payload(streamed.bytes()),
             (None, None) => self.estimate,
@@ -154,11 +155,11 @@ impl Open {
 
     async fn commit(self) -> Standing {
         let actual = self.actual();
-        let Open { meter, held, standing, .. } = self;
+        let PendingSettlement { meter, held, standing, .. } = self;
         let settled = meter.commit(&standing.caller, held, actual).await;
         settled.unwrap_or_else(|error| {
             count(&meter.inner.counters.unsettled);
-            tracing::error!(caller = %standing.caller, %error, actual, "a request could not be settled, and costs nothing");
+            tracing::error!(caller = %standing.caller, %error, actual, "settling a request failed; its hold stays until it expires");
             standing
         })
     }
@@ -166,11 +167,11 @@ impl Open {
 
 impl Drop for Settlement {
     fn drop(&mut self) {
-        if let Some(open) = self.0.take() {
-            count(&open.meter.inner.counters.abandoned);
-            let actual = open.actual();
-            // Dropped with a floor a hold is committed with it, in the background and with patience.
-            drop(open.held.with_floor(actual));
+        if let Some(pending) = self.0.take() {
+            count(&pending.meter.inner.counters.abandoned);
+            let actual = pending.actual();
+            // Dropping a hold with a floor commits the floor in the background, with retries.
+            drop(pending.held.with_floor(actual));
         }
     }
 }
@@ -180,16 +181,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_said_last_counts() {
-        let cost = ActualCost::unsaid();
-        assert_eq!((cost.said(), cost.is_at_end()), (None, false));
+    fn the_cost_set_last_applies() {
+        let cost = ActualCost::unset();
+        assert_eq!((cost.get(), cost.is_at_end()), (None, false));
         let same = cost.clone();
         cost.set(5);
         same.set(7);
         same.at_end();
-        assert_eq!((cost.said(), cost.is_at_end()), (Some(7), true));
+        assert_eq!((cost.get(), cost.is_at_end()), (Some(7), true));
         cost.set(-3);
-        assert_eq!(cost.said(), Some(0));
-        assert_eq!(ActualCost::of(0).said(), Some(0));
+        assert_eq!(cost.get(), Some(0));
+        assert_eq!(ActualCost::of(0).get(), Some(0));
     }
 }

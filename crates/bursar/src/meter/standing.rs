@@ -1,4 +1,4 @@
-//! How a caller stands with its quota.
+//! What is left of a caller's quota.
 
 use bursar_core::budget::Limit;
 use bursar_core::event::Charged;
@@ -9,52 +9,53 @@ use bursar_core::window::Window;
 use crate::api::ledger::BudgetView;
 use crate::meter::caller::Caller;
 
-/// How a caller stands with its quota.
+/// What is left of a caller's quota.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
-    /// Whose it is.
+    /// The caller.
     pub caller: Caller,
-    /// Each of its limits.
+    /// What is left of each limit.
     pub limits: Vec<LimitStanding>,
 }
 
-/// How a caller stands with one limit.
+/// What is left of one limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitStanding {
-    /// Over which window.
+    /// The window of the limit.
     pub window: Window,
-    /// The most.
+    /// The amount of the limit, in units.
     pub limit: i64,
-    /// What is left.
+    /// The units left.
     pub remaining: i64,
-    /// From when on spend counts, if there is such an instant.
+    /// The start of the window; `None` for buckets and lifetime limits.
     pub window_start: Option<Time>,
-    /// When all of it is there again if nothing more is spent; never for a lifetime.
+    /// When the limit is fully available again if nothing more is spent; `None` if never, as for a lifetime limit.
     pub reset_at: Option<Time>,
-    /// The instant this was so.
+    /// The instant of these figures.
     pub at: Time,
 }
 
-/// A request was more than its caller's quota leaves. Nothing was charged.
+/// The error of a charge that a caller's quota does not admit. Nothing was charged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuotaExceeded {
-    /// How the caller stands with the limits that say no.
+    /// What is left of the limits that refuse the charge.
     pub standing: Standing,
-    /// All that speaks against the request.
+    /// Every limit and freeze that refuses the charge, those of ancestors included.
     pub violations: Vec<Violation>,
-    /// After how long it could be admitted at the earliest; `None` when time alone will not do it.
+    /// An estimate of when the charge can be admitted; released units can make it earlier. `None` if waiting alone does
+    /// not help.
     pub retry_after: Option<Span>,
 }
 
 impl Standing {
-    /// The limit that leaves least; of two the one that lasts longer.
+    /// Returns the limit with the fewest units left; of several, the one that resets last.
     pub fn tightest(&self) -> Option<&LimitStanding> {
         self.limits
             .iter()
             .min_by_key(|limit| (limit.remaining, std::cmp::Reverse(limit.reset_at.unwrap_or(Time::NEVER))))
     }
 
-    /// What was left of each limit when a charge was admitted. What is left of a budget above it is nothing to a caller.
+    /// Returns what was left of each limit after a charge. Limits of ancestors are not shown to callers.
     pub(crate) fn of_charges(caller: &Caller, charges: &[Charged], at: Time) -> Standing {
         let own = charges.iter().filter(|charge| charge.scope == *caller.scope()).flat_map(|charge| &charge.balances);
         let own = own.filter(|left| left.scope.is_none());
@@ -62,7 +63,7 @@ impl Standing {
         Standing { caller: caller.clone(), limits }
     }
 
-    /// What the limits that refuse a charge leave.
+    /// Returns what is left of the caller's limits that refuse a charge.
     pub(crate) fn of_violations(caller: &Caller, violations: &[Violation], at: Time) -> Standing {
         let limits = violations.iter().filter_map(|violation| match violation {
             Violation::Limit { scope, window, limit, available, .. } if scope == caller.scope() => {
@@ -73,15 +74,15 @@ impl Standing {
         Standing { caller: caller.clone(), limits: limits.collect() }
     }
 
-    /// What is left of a budget, or of the quota of a caller that was never seen.
+    /// Returns what is left of a caller's budget, or the full quota of a caller without a budget.
     pub(crate) fn of_view(caller: &Caller, view: Option<&BudgetView>, quota: &[Limit], at: Time) -> Standing {
         let registered = view.and_then(|view| view.budget.as_ref()).map(|budget| budget.limits.as_slice());
         let limits = registered.unwrap_or(quota).iter().map(|limit| {
             let mut balances = view.into_iter().flat_map(|view| &view.balances);
             let balance = balances.find(|balance| balance.window == limit.window);
-            let left = |spent: i64| limit.amount.saturating_sub(spent);
             let remaining = balance.map_or(limit.amount, |balance| {
-                balance.remaining.unwrap_or_else(|| left(balance.posted.saturating_add(balance.held)))
+                let used = balance.posted.saturating_add(balance.held);
+                balance.remaining.unwrap_or(limit.amount.saturating_sub(used))
             });
             LimitStanding::new(limit.window.clone(), limit.amount, remaining, at)
         });
@@ -94,31 +95,32 @@ impl LimitStanding {
         let bounds = match &window {
             Window::Calendar { .. } => window.calendar_bounds(at).map(|(start, end)| (Some(start), end)),
             Window::Rolling { length } => Some((Some(at.before(*length)), at.after(*length))),
-            Window::Bucket { refill: 1.., .. } => full_again(&window, remaining, at).map(|full| (None, full)),
+            Window::Bucket { refill: 1.., .. } => bucket_full_at(&window, remaining, at).map(|full| (None, full)),
             Window::Bucket { .. } | Window::Lifetime => None,
         };
         let (window_start, reset_at) = bounds.map_or((None, None), |(start, end)| (start, Some(end)));
         LimitStanding { window, limit, remaining, window_start, reset_at, at }
     }
 
-    /// Units posted and held.
+    /// Returns the units posted and held.
     pub fn used(&self) -> i64 {
         self.limit.saturating_sub(self.remaining).max(0)
     }
 
-    /// How long the window is; for a bucket, how long it takes to fill.
+    /// Returns the length of the window; for a bucket, the time in which it fills completely; `None` for a lifetime limit
+    /// and for a bucket that does not refill.
     pub fn length(&self) -> Option<Span> {
         match &self.window {
             Window::Rolling { length } => Some(*length),
             Window::Calendar { .. } => Some(self.reset_at?.since(self.window_start?)),
-            Window::Bucket { .. } => Some(full_again(&self.window, 0, self.at)?.since(self.at)),
+            Window::Bucket { .. } => Some(bucket_full_at(&self.window, 0, self.at)?.since(self.at)),
             Window::Lifetime => None,
         }
     }
 }
 
-/// When a bucket that holds so much is full.
-fn full_again(bucket: &Window, remaining: i64, at: Time) -> Option<Time> {
+/// Returns when a bucket with `remaining` units is full.
+fn bucket_full_at(bucket: &Window, remaining: i64, at: Time) -> Option<Time> {
     let Window::Bucket { capacity, refill: refill @ 1.., length } = bucket else { return None };
     let lacking = i128::from(*capacity) - i128::from(remaining);
     let (needed, refill) = (lacking.max(0) * i128::from(length.micros()), i128::from(*refill));
@@ -131,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_limit_says_when_it_is_whole_again() {
+    fn a_limit_reports_when_it_is_fully_available_again() {
         let at = Time::from_micros(1_794_744_000_000_000); // 2026-11-15 at noon
         for (window, remaining, start, reset, length_s) in [
             ("hour", 3, Some("2026-11-15T12:00:00Z"), Some("2026-11-15T13:00:00Z"), Some(3_600)),
@@ -141,16 +143,16 @@ mod tests {
             ("bucket:10:0:1000", 3, None, None, None),
             ("lifetime", 3, None, None, None),
         ] {
-            let told = LimitStanding::new(window.parse().unwrap(), 10, remaining, at);
+            let limit = LimitStanding::new(window.parse().unwrap(), 10, remaining, at);
             let time = |text: Option<&str>| text.map(|text| text.parse::<Time>().unwrap());
-            assert_eq!((told.window_start, told.reset_at), (time(start), time(reset)), "{window}");
-            assert_eq!(told.length().map(|length| length.millis() / 1_000), length_s, "{window}");
-            assert_eq!(told.used(), 7);
+            assert_eq!((limit.window_start, limit.reset_at), (time(start), time(reset)), "{window}");
+            assert_eq!(limit.length().map(|length| length.millis() / 1_000), length_s, "{window}");
+            assert_eq!(limit.used(), 7);
         }
     }
 
     #[test]
-    fn the_tightest_limit_leaves_least_and_lasts_longest() {
+    fn the_tightest_limit_has_least_left_and_resets_last() {
         let at = Time::from_micros(1_794_744_000_000_000);
         let limit = |window: &str, remaining| LimitStanding::new(window.parse().unwrap(), 10, remaining, at);
         let caller = Caller::new("a").unwrap();

@@ -1,4 +1,4 @@
-//! What a member of a crew can be told to do. The same code runs in a task and in a process.
+//! The actions of a crew's member. The same code runs in a task and in a process.
 
 use std::sync::Mutex;
 use std::sync::mpsc;
@@ -9,23 +9,23 @@ use serde::{Deserialize, Serialize};
 use sqlx::{Connection, PgConnection};
 use tokio::task::JoinSet;
 
-/// Something to do.
+/// An action of a member.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Act {
-    /// So many holds at once.
+    /// Places `count` holds at the same time.
     Hold {
         scope: String,
         amount: i64,
         ttl_ms: u64,
         count: usize,
     },
-    /// So many postings at once.
+    /// Makes `count` postings at the same time.
     Post {
         scope: String,
         amount: i64,
         count: usize,
     },
-    /// Commands over two scopes, one after another: held and released.
+    /// Holds on two scopes together and releases the hold, `count` times in sequence.
     Pair {
         first: String,
         second: String,
@@ -43,7 +43,7 @@ pub(crate) enum Act {
     Redeem {
         tokens: Vec<String>,
     },
-    /// Charge, token and job together in a transaction of the member's own, that it rolls back, commits, or dies in.
+    /// Charges, redeems a token and enqueues a job in the member's own transaction, which then ends as given.
     Own {
         scope: String,
         token: String,
@@ -55,7 +55,7 @@ pub(crate) enum Act {
         scope: String,
         amount: i64,
     },
-    /// Ends that transaction.
+    /// Commits that transaction.
     Close,
 }
 
@@ -67,7 +67,7 @@ pub(crate) enum End {
     Die,
 }
 
-/// What came of it.
+/// The result of an action.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Report {
     pub(crate) done: usize,
@@ -91,7 +91,7 @@ impl Report {
     }
 }
 
-/// A member: a Bursar of its own and perhaps an open transaction.
+/// A member of a crew, with an instance of Bursar and possibly an open transaction.
 pub(crate) struct Member {
     pub(crate) bursar: Bursar,
     pub(crate) url: String,
@@ -146,7 +146,7 @@ impl Member {
                 let settled = report.count(ledger.commit(hold, Actual::Amount(actual)).await);
                 report.late += usize::from(settled.is_some_and(|settled| settled.late));
             }
-            Act::Release { hold } => drop(report.count(ledger.release(hold, "told so").await)),
+            Act::Release { hold } => drop(report.count(ledger.release(hold, "requested").await)),
             Act::Sweep => {
                 let swept = self.bursar.sweep(500).await;
                 report.done = swept.as_ref().map_or(0, |swept| swept.expired_count);
@@ -178,12 +178,12 @@ impl Member {
             tx.submit(command)?;
             match end {
                 End::Commit => Ok(()),
-                End::Rollback => Err(Error::Internal("rolled back as told".into())),
+                End::Rollback => Err(Error::Internal("rolled back as requested".into())),
                 End::Die => die(),
             }
         });
         match done.await {
-            Err(Error::Internal(text)) if text == "rolled back as told" => Ok(()),
+            Err(Error::Internal(text)) if text == "rolled back as requested" => Ok(()),
             other => other,
         }
     }
@@ -195,10 +195,10 @@ impl Member {
         let receipt = command.submit_in(&mut tx).await?;
         match end {
             End::Commit => {
-                tx.commit().await.expect("it commits");
+                tx.commit().await.expect("the transaction commits");
                 self.bursar.announce([&receipt]);
             }
-            End::Rollback => tx.rollback().await.expect("it rolls back"),
+            End::Rollback => tx.rollback().await.expect("the transaction rolls back"),
             End::Die => die(),
         }
         Ok(())
@@ -227,26 +227,26 @@ impl Member {
             bursar.command().charge(&scope, amount).submit_in(&mut conn).await?;
             Open::Postgres(Box::new(conn))
         };
-        *self.open.lock().expect("nobody panics with it") = Some(opened);
+        *self.open.lock().expect("no thread panicked with the lock") = Some(opened);
         Ok(())
     }
 
     async fn close(&self) -> Result<(), Error> {
-        let open = self.open.lock().expect("nobody panics with it").take();
+        let open = self.open.lock().expect("no thread panicked with the lock").take();
         match open.expect("a transaction is open") {
             Open::Postgres(mut conn) => {
-                sqlx::raw_sql("COMMIT").execute(&mut *conn).await.expect("it commits");
+                sqlx::raw_sql("COMMIT").execute(&mut *conn).await.expect("the transaction commits");
                 Ok(())
             }
             Open::Sqlite(end, task) => {
                 drop(end);
-                task.await.expect("it does not panic")
+                task.await.expect("the task does not panic")
             }
         }
     }
 }
 
-/// The process ends here as by a power cut: no destructor runs.
+/// Ends the process as a power loss would: no destructor runs.
 fn die() -> ! {
     std::process::abort()
 }

@@ -1,4 +1,4 @@
-//! Crews: tasks with one Bursar in this process, or processes with one each.
+//! Crews: tasks that share one instance of Bursar, or processes with one instance each.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use tokio::runtime::Runtime;
 
 use crate::act::{Act, Member, Report};
 
-/// Nobody is to hear of contention, however slow the machine is.
+/// A long lock timeout, so that contention never fails a request on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(300);
 const MORNING: Time = Time::from_micros(1_794_823_200_000_000);
 
@@ -29,7 +29,7 @@ pub(crate) enum Kind {
     Processes,
 }
 
-/// A fresh database and a clock that every member reads.
+/// A new database and a clock that every member reads.
 pub(crate) struct World {
     pub(crate) engine: Engine,
     pub(crate) runtime: Runtime,
@@ -79,7 +79,7 @@ impl World {
     }
 }
 
-/// Members that can be told what to do.
+/// The members that perform actions.
 pub(crate) enum Crew<'a> {
     Tasks { world: &'a World, members: Vec<Arc<Member>> },
     Processes { world: &'a World, members: Vec<Mutex<Process>> },
@@ -118,41 +118,41 @@ impl<'a> Crew<'a> {
         }
     }
 
-    /// Tells every member something at once, and waits for all.
+    /// Makes every member act at the same time, and waits for all.
     pub(crate) fn all(&self, act: impl Fn(usize) -> Act) -> Vec<Report> {
         let acts: Vec<Act> = (0..self.size()).map(act).collect();
         thread::scope(|scope| {
-            let told: Vec<_> =
-                acts.into_iter().enumerate().map(|(place, act)| scope.spawn(move || self.one(place, act))).collect();
-            told.into_iter().map(|member| member.join().expect("a member answers")).collect()
+            let threads: Vec<_> =
+                acts.into_iter().enumerate().map(|(index, act)| scope.spawn(move || self.one(index, act))).collect();
+            threads.into_iter().map(|member| member.join().expect("a member answers")).collect()
         })
     }
 
-    /// Tells one member something and waits for it.
-    pub(crate) fn one(&self, place: usize, act: Act) -> Report {
+    /// Makes one member act and waits for it.
+    pub(crate) fn one(&self, index: usize, act: Act) -> Report {
         match self {
             Crew::Tasks { world, members } => {
-                let member = members[place].clone();
+                let member = members[index].clone();
                 world.run(async { world.runtime.spawn(async move { member.act(act).await }).await.expect("no panic") })
             }
             Crew::Processes { members, .. } => {
-                let mut process = members[place].lock().expect("nobody panics with it");
+                let mut process = members[index].lock().expect("no thread panicked with the lock");
                 process.tell(&act);
-                process.hear().unwrap_or_else(|| panic!("a member died while it was told {act:?}"))
+                process.hear().unwrap_or_else(|| panic!("a member died during {act:?}"))
             }
         }
     }
 
-    /// Tells a process something that it does not survive.
-    pub(crate) fn last_words(&self, place: usize, act: &Act) {
+    /// Makes a process perform an action in which it dies.
+    pub(crate) fn last_words(&self, index: usize, act: &Act) {
         let Crew::Processes { members, .. } = self else { panic!("a task cannot die alone") };
-        let mut process = members[place].lock().expect("nobody panics with it");
+        let mut process = members[index].lock().expect("no thread panicked with the lock");
         process.tell(act);
-        assert_eq!(process.hear(), None, "it should have died");
+        assert_eq!(process.hear(), None, "the process should have died");
         ended(&mut process.child);
     }
 
-    /// What the members came to together.
+    /// Adds up reports.
     pub(crate) fn sum(reports: Vec<Report>) -> Report {
         reports.into_iter().fold(Report::default(), |mut sum, report| {
             sum.done += report.done;
@@ -164,7 +164,7 @@ impl<'a> Crew<'a> {
         })
     }
 
-    /// Balances are what holds and postings say.
+    /// Asserts that the balances equal the sums of holds and postings.
     pub(crate) fn verified(&self) {
         let (Crew::Tasks { world, .. } | Crew::Processes { world, .. }) = self;
         let report = world.run(world.bursar.verify()).expect("the database works");
@@ -181,7 +181,7 @@ impl Process {
             .stdout(Stdio::piped())
             .spawn()
             .expect("a process starts");
-        let answers = Says::on(child.stdout.take().expect("it is piped"));
+        let answers = Says::on(child.stdout.take().expect("the pipe is open"));
         let process = Process { child, answers };
         assert_eq!(process.answers.next_line().as_deref(), Some("ready"));
         process
@@ -189,7 +189,7 @@ impl Process {
 
     fn tell(&mut self, act: &Act) {
         let line = serde_json::to_string(act).expect("plain data");
-        writeln!(self.child.stdin.as_mut().expect("it is piped"), "{line}").expect("it listens");
+        writeln!(self.child.stdin.as_mut().expect("the pipe is open"), "{line}").expect("the member reads");
     }
 
     fn hear(&self) -> Option<Report> {
@@ -201,21 +201,21 @@ impl Drop for Process {
     fn drop(&mut self) {
         drop(self.child.stdin.take());
         if thread::panicking() {
-            // It may be what is stuck.
+            // The process may hang.
             let _ = self.child.kill();
         }
         ended(&mut self.child);
     }
 }
 
-/// The life of a member that is a process: it does what it reads and says what came of it.
+/// Runs a member in a process of its own: reads actions from stdin and prints reports.
 pub(crate) fn serve(url: &str, clock: &str) {
     let runtime = runtime();
     let clock = Arc::new(FileClock::open(Path::new(clock), MORNING));
     let member = Member::new(runtime.block_on(open(url, clock)), url.to_owned());
     println!("ready");
     for line in std::io::stdin().lines() {
-        let act = serde_json::from_str(&line.expect("it is text")).expect("an act");
+        let act = serde_json::from_str(&line.expect("the line is text")).expect("an act");
         let report = runtime.block_on(member.act(act));
         println!("{}", serde_json::to_string(&report).expect("plain data"));
     }

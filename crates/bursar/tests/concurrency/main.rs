@@ -1,6 +1,6 @@
-//! The twelve concurrency cases of the kernel, each on both engines, with tasks in one process and with real processes.
+//! The twelve concurrency cases, each on both databases, with tasks in one process and with several processes.
 //!
-//! This program runs itself again as the members of a crew of processes.
+//! This program starts itself as the members of a crew of processes.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use crate::cases::CASES;
 use crate::crew::{Crew, Engine, Kind, World};
 
-/// Processes or tasks at once.
+/// The number of processes or tasks in a crew.
 const MEMBERS: usize = 4;
 
 fn main() -> ExitCode {

@@ -1,4 +1,4 @@
-//! Who asked, for whom, and why reaches everybody who reads or listens.
+//! The context of a request (tenant, actor, reason) in the journal and in events.
 
 use bursar::{Actor, Context, Tenant};
 use std::time::Duration;
@@ -49,6 +49,6 @@ async fn context_reaches_the_journal_and_listeners(place: Place) {
         let notice = notices.next().await.expect("open").expect("not lagging");
         assert_eq!((notice.event(), notice.context()), (&event.event, &expected));
     }
-    let strangers = acme.bursar.tenant("stranger").unwrap();
-    assert!(strangers.journal().read(0, 100).await.unwrap().0.is_empty(), "tenants never meet");
+    let other_tenant = acme.bursar.tenant("other").unwrap();
+    assert!(other_tenant.journal().read(0, 100).await.unwrap().0.is_empty(), "tenants are isolated");
 }

@@ -1,4 +1,4 @@
-//! Handles that are dropped when it is not easy to settle them.
+//! Dropped handles of holds.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use crate::home::{self, Place, next_kind, on_both_engines};
 const MINUTE: Duration = Duration::from_secs(60);
 
 on_both_engines! {
-    floor_may_name_several_charges,
+    a_floor_can_name_several_charges,
 }
 
-async fn floor_may_name_several_charges(place: Place) {
+async fn a_floor_can_name_several_charges(place: Place) {
     let home = place.open().await;
     home.budgets(&["a", "b"]).await;
     let mut notices = home.bursar.listen();
@@ -29,7 +29,7 @@ async fn floor_may_name_several_charges(place: Place) {
 }
 
 #[tokio::test]
-async fn floor_is_not_lost_when_bursar_is_overloaded() {
+async fn a_floor_is_committed_even_if_bursar_is_overloaded() {
     let home = home::sqlite().open_with(|options| options.queue(1).batch(1)).await;
     home.budgets(&["room"]).await;
     let held = home.bursar.ledger().hold("room", 40, MINUTE).await.unwrap().with_floor(7);
@@ -55,7 +55,7 @@ async fn floor_is_not_lost_when_bursar_is_overloaded() {
     let mut waiting = Vec::new();
     for filler in fillers {
         waiting.push(tokio::spawn(filler));
-        // There is one thread: the others have gone as far as they can when it is our turn again.
+        // The runtime has one thread: after yielding, the other tasks have run as far as they can.
         tokio::task::yield_now().await;
         tokio::task::yield_now().await;
     }

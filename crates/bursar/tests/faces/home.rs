@@ -1,4 +1,4 @@
-//! A Bursar at home on either engine.
+//! An instance of Bursar on either database.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,15 +6,15 @@ use std::time::Duration;
 use bursar::sqlx::{Connection, PgConnection};
 use bursar::{Budget, Bursar, Error, Limit, ManualClock, Notices, Options, Time, Window, sqlx};
 
-/// A Bursar on a database of its own, with a clock that stands until it is moved.
+/// Bursar on a database of its own, with a manual clock.
 pub(crate) struct Home {
     pub(crate) bursar: Bursar,
     pub(crate) clock: Arc<ManualClock>,
-    /// The address, where it is a PostgreSQL.
+    /// The URL, if the database is PostgreSQL.
     pub(crate) postgres: Option<String>,
 }
 
-/// Runs each body on both engines.
+/// Runs each test on both databases.
 macro_rules! on_both_engines {
     ($($name:ident,)*) => {
         mod sqlite {
@@ -33,7 +33,7 @@ macro_rules! on_both_engines {
 }
 pub(crate) use on_both_engines;
 
-/// The address of a new database.
+/// The URL of a new database.
 pub(crate) struct Place {
     url: String,
     postgres: bool,
@@ -48,7 +48,7 @@ pub(crate) fn postgres() -> Place {
 }
 
 impl Place {
-    /// Opens it, without upkeep.
+    /// Opens it without maintenance.
     pub(crate) async fn open(self) -> Home {
         self.open_with(|options| options).await
     }
@@ -63,7 +63,7 @@ impl Place {
 }
 
 impl Home {
-    /// Runs a statement of the application's own, or one that does damage.
+    /// Runs a statement of the application, or one that damages a row.
     pub(crate) async fn sql(&self, sql: impl Into<String>) {
         let sql = sql.into();
         if self.postgres.is_some() {
@@ -77,7 +77,7 @@ impl Home {
         }
     }
 
-    /// The rows of a table of Bursar's.
+    /// Counts the rows of one of Bursar's tables.
     pub(crate) async fn count(&self, table: &str) -> i64 {
         if self.postgres.is_some() {
             let sql = format!("SELECT count(*) FROM bursar.{table}");
@@ -91,17 +91,17 @@ impl Home {
         }
     }
 
-    /// A table of Bursar's, as it is called on the engine.
+    /// Returns the name of one of Bursar's tables on this database.
     pub(crate) fn table(&self, name: &str) -> String {
         if self.postgres.is_some() { format!("bursar.{name}") } else { format!("bursar_{name}") }
     }
 
-    /// A connection beside Bursar's own.
+    /// Opens a connection of the application.
     pub(crate) async fn connect(&self) -> PgConnection {
-        PgConnection::connect(self.postgres.as_ref().expect("it is a PostgreSQL")).await.unwrap()
+        PgConnection::connect(self.postgres.as_ref().expect("the database is PostgreSQL")).await.unwrap()
     }
 
-    /// Defines budgets over their lifetime, with holds as short as a caller likes.
+    /// Defines budgets with a lifetime limit and no shortest time to live.
     pub(crate) async fn budgets(&self, scopes: &[&str]) {
         for scope in scopes {
             let mut budget = Budget::new([Limit::new(1_000_000, Window::Lifetime)]);
@@ -111,8 +111,8 @@ impl Home {
     }
 }
 
-/// The kind of the next thing told.
+/// Returns the kind of the next event.
 pub(crate) async fn next_kind(notices: &mut Notices) -> &'static str {
     let next = tokio::time::timeout(Duration::from_secs(60), notices.next());
-    next.await.expect("something is told").expect("open").expect("not lagging").event().kind()
+    next.await.expect("an event within a minute").expect("open").expect("not lagging").event().kind()
 }

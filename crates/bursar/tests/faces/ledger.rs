@@ -1,21 +1,21 @@
-//! Spend, also where single postings are not kept any more.
+//! Spend over a time range, also where single postings are no longer kept.
 
 use bursar::{Error, Invalid, Refusal, Rules, Span, Time};
 
 use crate::home::{Place, on_both_engines};
 
 on_both_engines! {
-    spend_that_is_rolled_up_is_never_silently_missing,
+    rolled_up_postings_are_never_silently_missing,
 }
 
 fn field(error: Error) -> &'static str {
     match error {
         Error::Refused(Refusal::Invalid(Invalid { field, .. })) => field,
-        other => panic!("it should be invalid: {other}"),
+        other => panic!("the request should be invalid: {other}"),
     }
 }
 
-async fn spend_that_is_rolled_up_is_never_silently_missing(place: Place) {
+async fn rolled_up_postings_are_never_silently_missing(place: Place) {
     let rules = Rules { postings_kept: Span::from_days(2), ..Rules::default() };
     let home = place.open_with(|options| options.rules(rules)).await;
     home.budgets(&["room"]).await;
@@ -27,7 +27,7 @@ async fn spend_that_is_rolled_up_is_never_silently_missing(place: Place) {
     let later = home.bursar.now().await.unwrap();
     ledger.post("room", 20).await.unwrap();
     home.bursar.tidy().await.unwrap();
-    assert_eq!(home.count("postings").await, 1, "the old one is rolled up");
+    assert_eq!(home.count("postings").await, 1, "the old posting is rolled up");
     home.clock.advance(Span::from_secs(60));
     ledger.post("room", 5).await.unwrap();
     let now = home.bursar.now().await.unwrap();
@@ -36,12 +36,12 @@ async fn spend_that_is_rolled_up_is_never_silently_missing(place: Place) {
     assert_eq!(ledger.spent("room", later, now).await.unwrap(), 20);
     assert_eq!(ledger.spent("room", now.before(Span::from_days(2)), Time::NEVER).await.unwrap(), 25);
     assert_eq!(field(ledger.spent("room", begin, Time::NEVER).await.unwrap_err()), "from");
-    // Since ever is known, and what came later is kept.
+    // The total is known, and later postings are kept, so their difference is known.
     assert_eq!(ledger.spent("room", Time::MIN, Time::NEVER).await.unwrap(), 35);
     assert_eq!(ledger.spent("room", Time::MIN, now).await.unwrap(), 30);
     assert_eq!(ledger.spent("room", Time::MIN, later).await.unwrap(), 10);
     let before = begin.after(Span::from_secs(1));
     assert_eq!(field(ledger.spent("room", Time::MIN, before).await.unwrap_err()), "to");
     assert_eq!(ledger.spent("nowhere", Time::MIN, Time::NEVER).await.unwrap(), 0);
-    assert_eq!(ledger.spent("room", now, later).await.unwrap(), 0, "there is no time in between");
+    assert_eq!(ledger.spent("room", now, later).await.unwrap(), 0, "the range is empty");
 }

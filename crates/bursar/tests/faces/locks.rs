@@ -1,4 +1,4 @@
-//! Locks in a caller's own PostgreSQL transaction: what fails leaves the transaction as it was.
+//! Locks in a caller's own PostgreSQL transaction: a failed lock leaves the transaction usable.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -47,7 +47,7 @@ async fn lock_timeout_leaves_the_callers_transaction_usable() {
 }
 
 #[tokio::test]
-async fn deadlock_of_locks_says_to_retry_the_transaction() {
+async fn a_deadlock_asks_the_caller_to_retry_the_transaction() {
     let (store, url) = open(Duration::from_secs(60)).await;
     let both_have_one = tokio::sync::Barrier::new(2);
     let lock = async |one: &str, other: &str| {

@@ -1,4 +1,4 @@
-//! The faces of Bursar on both engines: one body a test, run on SQLite and on PostgreSQL.
+//! The API on both databases: each test runs on SQLite and on PostgreSQL.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -1,4 +1,4 @@
-//! Reservations of capacity that an application keeps in a table of its own.
+//! Reservations whose capacity is in a table of the application.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -17,7 +17,7 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 const CHECKOUT: Duration = Duration::from_secs(600);
 
-/// Seats, whose number stands in the application's table.
+/// Seats, whose number is in the application's table.
 struct Seats;
 
 impl Resource for Seats {
@@ -36,7 +36,7 @@ impl Resource for Seats {
     }
 }
 
-/// A home whose theatre plays Hamlet for an audience of `seats`.
+/// Opens Bursar with a show that has `seats` seats.
 async fn theatre(place: Place, seats: i64) -> Home {
     let home = place.open().await;
     home.sql("CREATE TABLE shows (name TEXT, night TEXT, seats BIGINT)").await;
@@ -48,31 +48,31 @@ async fn book(bursar: &Bursar, amount: i64) -> Result<Reservation, ReservationEr
     bursar.reservations::<Seats>().hold(&"hamlet".into(), &"monday".into(), amount, CHECKOUT).await
 }
 
-/// The states a reservation should and does have.
+/// Returns the id, the required and the current state of a conflict.
 fn conflict(error: ReservationError) -> (HoldId, HoldState, HoldState) {
     match error {
         ReservationError::ConflictingState { id, expected, actual } => (id, expected, actual),
-        other => panic!("its state should be in the way: {other:?}"),
+        other => panic!("the state should conflict: {other:?}"),
     }
 }
 
 fn shortage(error: ReservationError) -> (i64, i64, i64) {
     match error {
         ReservationError::Insufficient { requested, available, capacity } => (requested, available, capacity),
-        other => panic!("there should be too little: {other:?}"),
+        other => panic!("the capacity should be insufficient: {other:?}"),
     }
 }
 
 on_both_engines! {
     fifty_bookers_get_twenty_seats,
-    shortage_says_what_would_fit,
-    settled_and_unknown_ones_are_told_apart,
-    late_commit_and_overrun_are_refused,
-    capacity_changes_at_the_next_hold,
-    expired_ones_are_swept,
-    every_error_begins_with_its_subject,
-    listeners_hear_of_each_step,
-    names_do_not_collide,
+    a_shortage_reports_what_is_available,
+    settled_and_unknown_reservations_have_different_errors,
+    late_commits_and_overruns_are_refused,
+    a_changed_capacity_applies_to_the_next_hold,
+    expired_reservations_are_swept,
+    every_error_message_starts_with_reservation,
+    listeners_receive_every_step,
+    two_resources_never_share_a_scope,
 }
 
 async fn fifty_bookers_get_twenty_seats(place: Place) {
@@ -95,14 +95,14 @@ async fn fifty_bookers_get_twenty_seats(place: Place) {
     assert!(home.bursar.verify().await.unwrap().is_ok());
 }
 
-async fn shortage_says_what_would_fit(place: Place) {
+async fn a_shortage_reports_what_is_available(place: Place) {
     let home = theatre(place, 3).await;
     assert_eq!(book(&home.bursar, 2).await.unwrap().remaining, 1);
     assert_eq!(shortage(book(&home.bursar, 2).await.unwrap_err()), (2, 1, 3));
     assert_eq!(book(&home.bursar, 1).await.unwrap().remaining, 0);
 }
 
-async fn settled_and_unknown_ones_are_told_apart(place: Place) {
+async fn settled_and_unknown_reservations_have_different_errors(place: Place) {
     let home = theatre(place, 3).await;
     let seats = home.bursar.reservations::<Seats>();
     let (ann, bob) = (book(&home.bursar, 1).await.unwrap().id, book(&home.bursar, 1).await.unwrap().id);
@@ -113,18 +113,18 @@ async fn settled_and_unknown_ones_are_told_apart(place: Place) {
     assert_eq!(conflict(seats.release(ann, "too late").await.unwrap_err()), (ann, held, committed));
     assert_eq!(conflict(seats.commit(bob).await.unwrap_err()), (bob, held, released));
     assert_eq!(conflict(seats.extend(bob, CHECKOUT).await.unwrap_err()), (bob, held, released));
-    let nobody = HoldId(7);
+    let unknown = HoldId(7);
     for error in [
-        seats.commit(nobody).await.unwrap_err(),
-        seats.release(nobody, "not there").await.unwrap_err(),
-        seats.extend(nobody, CHECKOUT).await.unwrap_err(),
-        home.bursar.tenant("stranger").unwrap().reservations::<Seats>().commit(ann).await.unwrap_err(),
+        seats.commit(unknown).await.unwrap_err(),
+        seats.release(unknown, "not there").await.unwrap_err(),
+        seats.extend(unknown, CHECKOUT).await.unwrap_err(),
+        home.bursar.tenant("other").unwrap().reservations::<Seats>().commit(ann).await.unwrap_err(),
     ] {
-        assert!(matches!(error, ReservationError::NotFound { id } if id == nobody || id == ann), "{error:?}");
+        assert!(matches!(error, ReservationError::NotFound { id } if id == unknown || id == ann), "{error:?}");
     }
 }
 
-async fn late_commit_and_overrun_are_refused(place: Place) {
+async fn late_commits_and_overruns_are_refused(place: Place) {
     let home = theatre(place, 3).await;
     let seats = home.bursar.reservations::<Seats>();
     let ann = book(&home.bursar, 1).await.unwrap().id;
@@ -136,25 +136,25 @@ async fn late_commit_and_overrun_are_refused(place: Place) {
         assert_eq!(conflict(seats.commit(id).await.unwrap_err()), (id, HoldState::Held, HoldState::Expired));
         assert_eq!(conflict(seats.extend(id, CHECKOUT).await.unwrap_err()), (id, HoldState::Held, HoldState::Expired));
     }
-    assert_eq!(book(&home.bursar, 3).await.unwrap().remaining, 0, "an expired one stops counting at once");
+    assert_eq!(book(&home.bursar, 3).await.unwrap().remaining, 0, "an expired reservation stops counting at once");
 }
 
-async fn capacity_changes_at_the_next_hold(place: Place) {
+async fn a_changed_capacity_applies_to_the_next_hold(place: Place) {
     let home = theatre(place, 3).await;
     book(&home.bursar, 3).await.unwrap();
     home.sql("UPDATE shows SET seats = 5").await;
     assert_eq!(book(&home.bursar, 1).await.unwrap().remaining, 1);
     home.sql("UPDATE shows SET seats = 2").await;
-    assert_eq!(shortage(book(&home.bursar, 1).await.unwrap_err()), (1, 0, 2), "four sit where two may");
+    assert_eq!(shortage(book(&home.bursar, 1).await.unwrap_err()), (1, 0, 2), "the capacity is below what is reserved");
 }
 
-async fn expired_ones_are_swept(place: Place) {
+async fn expired_reservations_are_swept(place: Place) {
     let home = theatre(place, 3).await;
     let seats = home.bursar.reservations::<Seats>();
     let ann = book(&home.bursar, 1).await.unwrap();
     assert_eq!(seats.extend(ann.id, Duration::from_secs(60)).await.unwrap(), ann.expires_at.after(Span::from_secs(60)));
     home.clock.advance(Span::from(CHECKOUT));
-    assert_eq!(seats.run_sweep_once(500).await.unwrap().expired_count, 0, "it was extended");
+    assert_eq!(seats.run_sweep_once(500).await.unwrap().expired_count, 0, "the reservation was extended");
     home.clock.advance(Span::from_secs(60));
     let swept = seats.run_sweep_once(500).await.unwrap();
     assert_eq!(swept.expired_count, 1);
@@ -163,7 +163,7 @@ async fn expired_ones_are_swept(place: Place) {
     assert_eq!(home.bursar.ledger().find(ann.id).await.unwrap().unwrap().state, HoldState::Expired);
 }
 
-async fn every_error_begins_with_its_subject(place: Place) {
+async fn every_error_message_starts_with_reservation(place: Place) {
     let home = theatre(place, 1).await;
     let seats = home.bursar.reservations::<Seats>();
     let ann = book(&home.bursar, 1).await.unwrap().id;
@@ -179,7 +179,7 @@ async fn every_error_begins_with_its_subject(place: Place) {
     }
 }
 
-async fn listeners_hear_of_each_step(place: Place) {
+async fn listeners_receive_every_step(place: Place) {
     let home = theatre(place, 3).await;
     let seats = home.bursar.reservations::<Seats>();
     let mut notices = home.bursar.listen();
@@ -202,7 +202,7 @@ async fn listeners_hear_of_each_step(place: Place) {
             Event::HoldReleased { hold, .. } => ("released", *hold),
             Event::HoldExtended { hold, .. } => ("extended", *hold),
             Event::HoldExpired { hold, .. } => ("expired", *hold),
-            other => panic!("nothing else happened: {other:?}"),
+            other => panic!("unexpected event: {other:?}"),
         });
     }
     let expected = [
@@ -217,7 +217,7 @@ async fn listeners_hear_of_each_step(place: Place) {
     assert_eq!(heard, expected);
 }
 
-/// A kind whose name has the sign that ends a kind.
+/// A kind whose name contains the separator after kinds.
 struct Odd;
 
 impl Resource for Odd {
@@ -226,7 +226,7 @@ impl Resource for Odd {
     const KIND: &'static str = "seat:x";
 }
 
-async fn names_do_not_collide(place: Place) {
+async fn two_resources_never_share_a_scope(place: Place) {
     let home = theatre(place, 3).await;
     let seats: ReservationKernel<Seats> = home.bursar.reservations();
     let scope = |key: &str, window: &str| seats.scope(&key.into(), &window.into()).unwrap().to_string();
@@ -238,7 +238,7 @@ async fn names_do_not_collide(place: Place) {
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), 6, "{names:?}");
-    // They do not only look different: both shows are full, each by itself.
+    // Both shows can be filled independently.
     home.sql("INSERT INTO shows VALUES ('x/1', '2', 1), ('x', '1/2', 1)").await;
     for (key, window) in [("x/1", "2"), ("x", "1/2")] {
         assert_eq!(seats.hold(&key.into(), &window.into(), 1, CHECKOUT).await.unwrap().remaining, 0);
@@ -246,13 +246,13 @@ async fn names_do_not_collide(place: Place) {
 }
 
 #[tokio::test]
-async fn on_sqlite_the_callers_transaction_decides() {
+async fn on_sqlite_the_callers_transaction_commits_or_rolls_back() {
     let home = theatre(home::sqlite(), 3).await;
     let mut notices = home.bursar.listen();
     let reserve = |keep: bool| {
         let bursar = home.bursar.clone();
         let work = move |tx: &mut bursar::Transaction<'_, '_>| {
-            // The capacity is what it is in this transaction.
+            // The capacity is read in this transaction.
             tx.connection().execute_batch("UPDATE shows SET seats = seats + 1").unwrap();
             let seats = bursar.reservations::<Seats>();
             let (hamlet, monday) = ("hamlet".to_owned(), "monday".to_owned());
@@ -273,20 +273,20 @@ async fn on_sqlite_the_callers_transaction_decides() {
         panic!("the closure's own error")
     };
     assert_eq!(home.bursar.ledger().find(id).await.unwrap(), None);
-    assert_eq!(home.bursar.health().await.unwrap().position, 0, "nothing happened");
+    assert_eq!(home.bursar.health().await.unwrap().position, 0, "nothing was written");
     assert_eq!(shortage(book(&home.bursar, 4).await.unwrap_err()), (4, 3, 3));
 
     let bob = reserve(true).await.unwrap();
-    let told = ["hold.placed", "hold.placed", "hold.extended", "hold.committed", "hold.released"];
-    for kind in told {
-        assert_eq!(next_kind(&mut notices).await, kind, "only of what was committed");
+    let expected = ["hold.placed", "hold.placed", "hold.extended", "hold.committed", "hold.released"];
+    for kind in expected {
+        assert_eq!(next_kind(&mut notices).await, kind, "only committed events");
     }
     let history = home.bursar.journal().history(&bursar::Stream::Hold(bob), 10).await.unwrap();
     assert_eq!(history[0].context.reason.as_deref(), Some("changed his mind"));
 }
 
 #[tokio::test]
-async fn on_postgres_the_callers_transaction_decides() {
+async fn on_postgres_the_callers_transaction_commits_or_rolls_back() {
     let home = theatre(home::postgres(), 3).await;
     let mut notices = home.bursar.listen();
     let seats = home.bursar.reservations::<Seats>();
@@ -294,7 +294,7 @@ async fn on_postgres_the_callers_transaction_decides() {
     let mut conn = home.connect().await;
     for keep in [false, true] {
         let mut tx = conn.begin().await.unwrap();
-        // The capacity is what it is in this transaction.
+        // The capacity is read in this transaction.
         sqlx::query("UPDATE shows SET seats = seats + 1").execute(&mut *tx).await.unwrap();
         let ann = seats.hold_in(&mut tx, &hamlet, &monday, 2, CHECKOUT).await.unwrap();
         let bob = seats.hold_in(&mut tx, &hamlet, &monday, 1, CHECKOUT).await.unwrap();
@@ -313,13 +313,13 @@ async fn on_postgres_the_callers_transaction_decides() {
         } else {
             tx.rollback().await.unwrap();
             assert_eq!(home.bursar.ledger().find(bob.id).await.unwrap(), None);
-            assert_eq!(home.bursar.health().await.unwrap().position, 0, "nothing happened");
+            assert_eq!(home.bursar.health().await.unwrap().position, 0, "nothing was written");
             assert_eq!(shortage(book(&home.bursar, 4).await.unwrap_err()), (4, 3, 3));
         }
     }
-    let told = ["hold.placed", "hold.placed", "hold.extended", "hold.committed", "hold.released"];
-    for kind in told {
-        assert_eq!(next_kind(&mut notices).await, kind, "only of what was committed");
+    let expected = ["hold.placed", "hold.placed", "hold.extended", "hold.committed", "hold.released"];
+    for kind in expected {
+        assert_eq!(next_kind(&mut notices).await, kind, "only committed events");
     }
 }
 
@@ -329,12 +329,12 @@ async fn default_isolation_of_the_server_does_not_matter() {
     let name: String =
         sqlx::query_scalar("SELECT current_database()::text").fetch_one(&mut home.connect().await).await.unwrap();
     home.sql(format!("ALTER DATABASE {name} SET default_transaction_isolation = 'repeatable read'")).await;
-    // Sessions that begin from now on have it.
+    // The setting applies to new sessions.
     let strict = Bursar::options(home.postgres.as_ref().unwrap()).upkeep(None).open().await.unwrap();
     assert_eq!(book(&strict, 1).await.unwrap().remaining, 0);
 }
 
-/// A resource whose capacity is long in coming.
+/// A resource whose capacity is slow to read.
 struct Slow;
 
 static ENTERED: Semaphore = Semaphore::const_new(0);
@@ -369,14 +369,14 @@ async fn waiting_reservations_leave_connections_to_others() {
     for _ in 0..20 {
         home.bursar.ledger().post("room", 1).await.unwrap();
     }
-    assert_eq!(INSIDE_MAX.load(Ordering::SeqCst), 4, "nobody else has a connection");
+    assert_eq!(INSIDE_MAX.load(Ordering::SeqCst), 4, "other reservations have no connection");
     LEAVE.add_permits(20);
     for booked in bookers.join_all().await {
         booked.unwrap();
     }
 }
 
-/// A resource that leaves something behind at which the commit fails.
+/// A resource that violates a deferred constraint, so that the commit fails.
 struct Doomed;
 
 impl Resource for Doomed {
@@ -391,7 +391,7 @@ impl Resource for Doomed {
 }
 
 #[tokio::test]
-async fn commit_that_the_server_refuses_is_not_of_unknown_outcome() {
+async fn a_commit_that_the_server_refuses_has_a_known_outcome() {
     let home = home::postgres().open().await;
     home.sql("CREATE TABLE once (n INT UNIQUE DEFERRABLE INITIALLY DEFERRED)").await;
     home.sql("INSERT INTO once VALUES (1)").await;
@@ -399,7 +399,7 @@ async fn commit_that_the_server_refuses_is_not_of_unknown_outcome() {
     let failed = home.bursar.reservations::<Doomed>().hold(&"it", &"now", 1, CHECKOUT).await.unwrap_err();
     let ReservationError::Other(Error::Store(error)) = &failed else { panic!("{failed:?}") };
     assert!(matches!(**error, StoreError::Unavailable { .. }), "{error:?}");
-    assert_eq!(home.bursar.health().await.unwrap().position, 0, "nothing happened");
+    assert_eq!(home.bursar.health().await.unwrap().position, 0, "nothing was written");
     home.budgets(&["room"]).await;
-    assert_eq!(next_kind(&mut notices).await, "budget.defined", "and nobody heard of it");
+    assert_eq!(next_kind(&mut notices).await, "budget.defined", "listeners receive nothing of the failed commit");
 }

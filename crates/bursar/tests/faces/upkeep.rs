@@ -1,4 +1,4 @@
-//! Upkeep goes on when something is wrong or in use.
+//! Maintenance continues when a row is corrupt or locked.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use bursar::{HoldId, HoldState, Rules, Span};
 use crate::home::{self, Home, Place, on_both_engines};
 
 on_both_engines! {
-    bad_hold_does_not_keep_others_from_being_swept,
-    bad_scope_does_not_keep_others_from_being_tidied,
-    steps_do_not_depend_on_each_other,
+    a_corrupt_hold_does_not_stop_the_sweep_of_others,
+    a_corrupt_scope_does_not_stop_the_tidying_of_others,
+    maintenance_steps_are_independent,
 }
 
-/// Holds on a scope each, which expire in a second.
+/// Places a hold on each scope, which expires in a second.
 async fn short_holds(home: &Home, scopes: &[&str]) -> Vec<HoldId> {
     home.budgets(scopes).await;
     let mut placed = Vec::new();
@@ -39,17 +39,17 @@ async fn damage_scope(home: &Home, scope: &str) {
     home.sql(format!("UPDATE {table} SET state = {bytes} WHERE scope = '{scope}'")).await;
 }
 
-/// Waits until something holds that the background brings about.
+/// Waits until a condition holds that background maintenance brings about.
 async fn until(mut holds: impl AsyncFnMut() -> bool) {
     let look = async {
         while !holds().await {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), look).await.expect("it comes about");
+    tokio::time::timeout(Duration::from_secs(60), look).await.expect("the condition holds within a minute");
 }
 
-async fn bad_hold_does_not_keep_others_from_being_swept(place: Place) {
+async fn a_corrupt_hold_does_not_stop_the_sweep_of_others(place: Place) {
     let home = place.open().await;
     let holds = short_holds(&home, &["a", "b", "c"]).await;
     damage_hold(&home, holds[1]).await;
@@ -58,10 +58,10 @@ async fn bad_hold_does_not_keep_others_from_being_swept(place: Place) {
     for good in [holds[0], holds[2]] {
         assert_eq!(home.bursar.ledger().find(good).await.unwrap().unwrap().state, HoldState::Expired);
     }
-    home.bursar.sweep(500).await.expect_err("only the bad one is left, and that is told");
+    home.bursar.sweep(500).await.expect_err("the sweep reports the corrupt hold");
 }
 
-async fn bad_scope_does_not_keep_others_from_being_tidied(place: Place) {
+async fn a_corrupt_scope_does_not_stop_the_tidying_of_others(place: Place) {
     let rules = Rules { postings_kept: Span::from_days(1), key_kept: Span::from_days(1), ..Rules::default() };
     let home = place.open_with(|options| options.rules(rules)).await;
     home.budgets(&["a", "b", "c"]).await;
@@ -71,12 +71,12 @@ async fn bad_scope_does_not_keep_others_from_being_tidied(place: Place) {
     home.clock.advance(Span::from_days(2));
     assert_eq!((home.count("postings").await, home.count("keys").await), (3, 3));
     damage_scope(&home, "b").await;
-    home.bursar.tidy().await.expect_err("what is bad is told");
-    assert_eq!(home.count("postings").await, 1, "those of the others are rolled up");
-    assert_eq!(home.count("keys").await, 0, "keys are forgotten all the same");
+    home.bursar.tidy().await.expect_err("tidying reports the corrupt scope");
+    assert_eq!(home.count("postings").await, 1, "the postings of the other scopes are rolled up");
+    assert_eq!(home.count("keys").await, 0, "keys are deleted all the same");
 }
 
-async fn steps_do_not_depend_on_each_other(place: Place) {
+async fn maintenance_steps_are_independent(place: Place) {
     let rules = Rules { postings_kept: Span::from_days(1), key_kept: Span::from_days(1), ..Rules::default() };
     let home = place.open_with(|options| options.rules(rules).upkeep(Some(Duration::from_millis(20)))).await;
     let holds = short_holds(&home, &["a"]).await;
@@ -89,7 +89,7 @@ async fn steps_do_not_depend_on_each_other(place: Place) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hold_that_somebody_has_locked_does_not_keep_others_from_being_swept() {
+async fn a_locked_hold_does_not_stop_the_sweep_of_others() {
     let home = home::postgres().open_with(|options| options.patience(Duration::from_millis(100))).await;
     let holds = short_holds(&home, &["a", "b", "c"]).await;
     let mut conn = home.connect().await;
@@ -103,7 +103,7 @@ async fn hold_that_somebody_has_locked_does_not_keep_others_from_being_swept() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn positions_are_given_out_where_nobody_reads() {
+async fn positions_are_assigned_without_readers() {
     let home = home::postgres().open_with(|options| options.upkeep(Some(Duration::from_millis(20)))).await;
     home.budgets(&["a"]).await;
     until(async || home.count("journal_new").await == 0).await;

@@ -1,4 +1,4 @@
-//! Four processes take the jobs of one database, with leases that lapse all the time.
+//! Four processes lease the jobs of one database, and many leases expire.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,15 +12,15 @@ use crate::process::{PATIENCE, Process, job, runtime};
 
 const PROCESSES: usize = 4;
 const JOBS: usize = 600;
-/// More than a job costs.
+/// The units held for a job; more than it costs.
 const HELD: i64 = 10;
 
-pub(crate) fn four_processes_have_each_job_one_at_a_time_on_sqlite() {
+pub(crate) fn a_job_has_one_worker_at_a_time_on_sqlite() {
     let folder = tempfile::tempdir().unwrap();
     one_at_a_time(&format!("sqlite://{}", folder.path().join("bursar.db").display()));
 }
 
-pub(crate) fn four_processes_have_each_job_one_at_a_time_on_postgres() {
+pub(crate) fn a_job_has_one_worker_at_a_time_on_postgres() {
     one_at_a_time(&bursar_testkit::fresh_database());
 }
 
@@ -45,11 +45,11 @@ fn one_at_a_time(url: &str) {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     });
-    let told: Vec<String> = fleet.into_iter().flat_map(Process::end).collect();
+    let answers: Vec<String> = fleet.into_iter().flat_map(Process::end).collect();
     runtime.block_on(async {
         let journal = journal(&here).await;
         let books = Books::of(&journal);
-        books.compare(&told);
+        books.compare(&answers);
         let room = here.ledger().budget("room").await.unwrap().unwrap();
         assert_eq!(room.balances[0].held, 0);
         assert_eq!(room.balances[0].posted, books.spent);
@@ -71,21 +71,21 @@ async fn journal(bursar: &Bursar) -> Vec<JournalEvent> {
     }
 }
 
-/// What the journal says.
+/// A summary of the journal.
 #[derive(Default)]
 struct Books {
-    /// Which lease completed each job.
+    /// The fence of the lease that completed each job.
     completed: BTreeMap<String, u64>,
-    /// Leases that lapsed.
-    lapsed: BTreeSet<(String, u64)>,
-    /// Leases whose spend was charged after they were lost.
+    /// Leases that expired.
+    expired: BTreeSet<(String, u64)>,
+    /// Leases whose usage was charged after they were lost.
     billed: BTreeSet<(String, u64)>,
     spent: i64,
 }
 
 impl Books {
-    /// Goes through the journal: no two leases of a job overlap, fences grow, only the last ends anything, and each job is
-    /// completed and settled once.
+    /// Summarizes the journal and checks it: leases of a job do not overlap, fences increase, only the last lease ends the
+    /// job, and each job is completed and settled once.
     fn of(journal: &[JournalEvent]) -> Books {
         let mut books = Books::default();
         let mut running: BTreeMap<String, u64> = BTreeMap::new();
@@ -101,7 +101,7 @@ impl Books {
                 }
                 Event::JobRescued { job, fence, .. } => {
                     assert_eq!(running.remove(&job.to_string()), Some(*fence), "{job} at {position}");
-                    books.lapsed.insert((job.to_string(), *fence));
+                    books.expired.insert((job.to_string(), *fence));
                 }
                 Event::JobSucceeded { job, fence, .. } => {
                     assert_eq!(running.remove(&job.to_string()), Some(*fence), "{job} at {position}");
@@ -112,16 +112,16 @@ impl Books {
                 }
                 Event::HoldPlaced { hold, .. } => assert_eq!(holds.insert(hold.to_string(), 0), None),
                 Event::HoldCommitted { hold, charges, .. } => {
-                    *holds.get_mut(&hold.to_string()).expect("it was placed") += 1;
+                    *holds.get_mut(&hold.to_string()).expect("the hold was placed") += 1;
                     books.spent += charges.iter().map(|charge| charge.actual.unwrap()).sum::<i64>();
                 }
                 Event::JobBilled { job, fence, charges, lost } => {
-                    assert!(*lost && books.lapsed.contains(&(job.to_string(), *fence)), "{job} at {position}");
+                    assert!(*lost && books.expired.contains(&(job.to_string(), *fence)), "{job} at {position}");
                     assert!(books.billed.insert((job.to_string(), *fence)), "{fence} of {job} is billed twice");
                     books.spent += charges.iter().map(|charge| charge.amount).sum::<i64>();
                 }
                 Event::JobEnqueued { .. } | Event::QueueDefined { .. } | Event::BudgetDefined { .. } => {}
-                other => panic!("nobody asked for {other:?}"),
+                other => panic!("unexpected event: {other:?}"),
             }
         }
         assert!(running.is_empty() && books.completed.len() == JOBS && holds.len() == JOBS);
@@ -129,10 +129,10 @@ impl Books {
         books
     }
 
-    /// What the processes were told is what happened.
-    fn compare(&self, told: &[String]) {
+    /// Checks that the answers which the processes received agree with the journal.
+    fn compare(&self, answers: &[String]) {
         let (mut completed, mut lost) = (0, 0);
-        for line in told {
+        for line in answers {
             let words: Vec<&str> = line.split(' ').collect();
             let (job, fence): (&str, u64) = (words[1], words[2].parse().unwrap());
             match words[0] {
@@ -148,8 +148,8 @@ impl Books {
                 other => panic!("{other}"),
             }
         }
-        assert_eq!(completed, JOBS, "each end was told to one worker");
-        assert!(lost > 0 && !self.billed.is_empty(), "leases were lost, and some had spent");
+        assert_eq!(completed, JOBS, "each job was completed by one worker");
+        assert!(lost > 0 && !self.billed.is_empty(), "leases were lost, and some reported usage");
         assert!(self.spent >= COST * JOBS as i64 + LATE * self.billed.len() as i64);
     }
 }

@@ -1,6 +1,7 @@
-//! Real processes that work on the jobs of one database: how they hear of new jobs, and that each job is one worker's at a time.
+//! Several processes that work on the jobs of one database: they notice each other's jobs at once, and each job has one
+//! worker at a time.
 //!
-//! This program runs itself again as those processes.
+//! This program starts itself as those processes.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -12,7 +13,7 @@ mod woken;
 
 use std::process::ExitCode;
 
-/// Cases by the names of their functions.
+/// Lists the cases by the names of their functions.
 macro_rules! cases {
     ($($noun:ident::$name:ident,)+) => {
         const CASES: &[(&str, fn())] = &[$((stringify!($name), $noun::$name),)+];
@@ -20,14 +21,14 @@ macro_rules! cases {
 }
 
 cases! {
-    woken::job_of_another_process_starts_at_once_on_sqlite,
-    woken::job_of_another_process_starts_at_once_on_postgres,
-    woken::job_of_another_process_starts_at_once_where_nobody_listens,
-    woken::job_of_another_process_starts_at_once_where_nothing_is_heard,
-    woken::who_listens_listens_again_when_its_connection_is_lost,
-    woken::parked_jobs_go_on_when_another_process_frees_units,
-    fenced::four_processes_have_each_job_one_at_a_time_on_sqlite,
-    fenced::four_processes_have_each_job_one_at_a_time_on_postgres,
+    woken::a_job_of_another_process_starts_at_once_on_sqlite,
+    woken::a_job_of_another_process_starts_at_once_on_postgres,
+    woken::a_job_of_another_process_starts_at_once_without_a_listener,
+    woken::a_job_of_another_process_starts_at_once_without_notifications,
+    woken::a_listener_reconnects_after_a_lost_connection,
+    woken::parked_jobs_resume_when_another_process_frees_units,
+    fenced::a_job_has_one_worker_at_a_time_on_sqlite,
+    fenced::a_job_has_one_worker_at_a_time_on_postgres,
 }
 
 fn main() -> ExitCode {

@@ -1,4 +1,4 @@
-//! What a process of the fleet does.
+//! The code of a process of the fleet.
 
 use std::io::Write;
 use std::time::Duration;
@@ -9,18 +9,18 @@ use tokio::task::JoinSet;
 
 use crate::process::{PATIENCE, ask, runtime};
 
-/// What a job really cost …
+/// The actual cost of a job.
 pub(crate) const COST: i64 = 7;
-/// … and what one reports who lost its lease.
+/// The usage that a worker reports after it has lost the lease.
 pub(crate) const LATE: i64 = 3;
-/// Short, so that many lapse, and long beside what it takes to end a job.
+/// Short, so that many leases expire, and long compared to the time that ending a job takes.
 const LEASE: Span = Span::from_secs(2);
-/// Of so many jobs one is not ended until it is somebody else's.
+/// One of this many jobs is kept until another worker has leased it.
 const STALLS: usize = 10;
 
-/// The life of a process: until nobody talks to it any more.
+/// Runs a process until its stdin is closed.
 pub(crate) fn live(args: &[String]) {
-    let [role, url, listen] = args else { panic!("role, address and whether it listens, not {args:?}") };
+    let [role, url, listen] = args else { panic!("expected role, URL and whether it listens, not {args:?}") };
     let runtime = runtime();
     let (over, ends) = oneshot::channel();
     std::thread::spawn(move || {
@@ -38,13 +38,13 @@ pub(crate) fn live(args: &[String]) {
                 _ = ends => {}
             },
             "worker" => work(&bursar, ends).await,
-            other => panic!("there is no {other}"),
+            other => panic!("there is no role {other}"),
         }
         bursar.close().await;
     });
 }
 
-/// Waits for one job after the other, and says when each starts, with how much it has heard of other processes by then.
+/// Waits for one job after the other, and prints each start with the number of notifications received so far.
 async fn wait(bursar: &Bursar) {
     loop {
         let leased = bursar.jobs().lease_wait(ask(1), Duration::from_secs(50)).await.unwrap();
@@ -55,7 +55,7 @@ async fn wait(bursar: &Bursar) {
     }
 }
 
-/// Ends jobs as they come, but for some, which it keeps until they are another's. It says what it was told of each.
+/// Completes jobs, except some that it keeps until another worker has leased them. Prints the answer for each.
 async fn work(bursar: &Bursar, mut ends: oneshot::Receiver<()>) {
     let (mut stalled, mut count) = (JoinSet::new(), 0);
     while ends.try_recv() == Err(oneshot::error::TryRecvError::Empty) {
@@ -78,7 +78,7 @@ async fn work(bursar: &Bursar, mut ends: oneshot::Receiver<()>) {
     }
 }
 
-/// Keeps a job until it has another fence, and then reports all the same.
+/// Keeps a job until it has another fence, and then reports its end.
 async fn stall(bursar: &Bursar, job: Job) {
     loop {
         let now = bursar.jobs().find(job.id).await.unwrap().unwrap();
@@ -105,7 +105,7 @@ async fn end(bursar: &Bursar, jobs: &[Job], amount: i64) {
     }
 }
 
-/// A whole line at once.
+/// Prints a line in one write.
 fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     out.write_all(format!("{line}\n").as_bytes()).unwrap();

@@ -1,14 +1,14 @@
-//! A network between a process and PostgreSQL on which notifications get lost, as with a pooler that gives the connection which
-//! listens to somebody else.
+//! A proxy between a process and PostgreSQL that drops notifications, as a pooler does that gives the listening connection
+//! to another client.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
 
-/// The kind of message by which the server tells who listens.
+/// The type of the server's notification message.
 const NOTIFICATION: u8 = b'A';
 
-/// The address of the database by way of such a network, which is there as long as this process.
+/// Starts such a proxy for the life of this process, and returns the database URL through it.
 pub(crate) fn deaf(url: &str) -> String {
     let (user, rest) = url.split_once('@').unwrap();
     let (server, database) = rest.split_once('/').unwrap();
@@ -18,10 +18,10 @@ pub(crate) fn deaf(url: &str) -> String {
     thread::spawn(move || {
         for client in listener.incoming().map_while(Result::ok) {
             let server = TcpStream::connect(&server).unwrap();
-            // Whoever waits for the end of a message does not wait for another one.
+            // Messages are sent without delay.
             client.set_nodelay(true).and_then(|()| server.set_nodelay(true)).unwrap();
-            let (asks, answers) = (client.try_clone().unwrap(), server.try_clone().unwrap());
-            thread::spawn(move || carry(asks, server));
+            let (requests, answers) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+            thread::spawn(move || carry(requests, server));
             thread::spawn(move || carry_all_but_notifications(answers, client));
         }
     });
@@ -33,7 +33,7 @@ fn carry(mut from: TcpStream, mut to: TcpStream) {
     let _ = to.shutdown(std::net::Shutdown::Both);
 }
 
-/// Message by message: a letter, a length that counts itself, and the rest.
+/// Forwards message by message: a type byte, a length that includes itself, and the rest.
 fn carry_all_but_notifications(mut from: TcpStream, mut to: TcpStream) {
     let mut head = [0; 5];
     while from.read_exact(&mut head).is_ok() {

@@ -1,4 +1,4 @@
-//! A process of the fleet, as its parent has it.
+//! A process of the fleet, from the view of its parent.
 
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use bursar::{JobKind, JobSpec, LeaseAsk, Payload, Queue, WorkerName};
 use bursar_testkit::{Says, ended};
 use tokio::runtime::Runtime;
 
-/// Longer than anything takes that is not stuck.
+/// A timeout that only a hanging process exceeds.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Process {
@@ -17,7 +17,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts one that is to do this, and waits until it is ready.
+    /// Starts a process with these arguments, and waits until it is ready.
     pub(crate) fn start(args: &[&str]) -> Process {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .arg("member")
@@ -32,12 +32,12 @@ impl Process {
         process
     }
 
-    /// The next that it says.
+    /// Returns the next line that it prints.
     pub(crate) fn hear(&self) -> String {
-        self.says.next_line().expect("it has something to say")
+        self.says.next_line().expect("the process prints a line")
     }
 
-    /// Tells it to end, waits for that, and returns what it said last.
+    /// Makes it end, waits for that, and returns the remaining lines.
     pub(crate) fn end(mut self) -> Vec<String> {
         drop(self.stdin.take());
         let rest = self.says.rest();

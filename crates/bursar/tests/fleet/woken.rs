@@ -1,4 +1,4 @@
-//! A process waits, another one makes work for it.
+//! One process waits for jobs that another one enqueues.
 
 use std::slice;
 use std::sync::{Arc, Mutex};
@@ -14,37 +14,37 @@ use tokio::time::Instant;
 use crate::network;
 use crate::process::{PATIENCE, Process, ask, job, runtime};
 
-/// Jobs that are looked at, one after the other.
+/// The jobs that are measured, one after the other.
 const ROUNDS: usize = 40;
-/// Far more than it takes, and far less than it would if whoever waits only asked once a second. A machine on which the same takes
-/// long within one process is given several times as long.
+/// The limit of the median delay: far more than a wake-up takes, and far less than polling once a second.
 const SOON: Duration = Duration::from_millis(250);
+/// On a slow machine, the limit is this multiple of the time that a job takes within one process.
 const TIMES: u32 = 5;
 
-pub(crate) fn job_of_another_process_starts_at_once_on_sqlite() {
+pub(crate) fn a_job_of_another_process_starts_at_once_on_sqlite() {
     let folder = tempfile::tempdir().unwrap();
     let url = format!("sqlite://{}", folder.path().join("bursar.db").display());
-    assert_eq!(Pair::new(&url, &url, true).soon(), 0, "a file has no way to tell");
+    assert_eq!(Pair::new(&url, &url, true).soon(), 0, "SQLite sends no notifications");
 }
 
-pub(crate) fn job_of_another_process_starts_at_once_on_postgres() {
+pub(crate) fn a_job_of_another_process_starts_at_once_on_postgres() {
     let url = bursar_testkit::fresh_database();
     let mut pair = Pair::new(&url, &url, true);
     pair.until_heard(0);
     assert!(pair.soon() > 0);
 }
 
-pub(crate) fn job_of_another_process_starts_at_once_where_nobody_listens() {
+pub(crate) fn a_job_of_another_process_starts_at_once_without_a_listener() {
     let url = bursar_testkit::fresh_database();
-    assert_eq!(Pair::new(&url, &url, false).soon(), 0, "it does not listen");
+    assert_eq!(Pair::new(&url, &url, false).soon(), 0, "the process does not listen");
 }
 
-pub(crate) fn job_of_another_process_starts_at_once_where_nothing_is_heard() {
+pub(crate) fn a_job_of_another_process_starts_at_once_without_notifications() {
     let url = bursar_testkit::fresh_database();
-    assert_eq!(Pair::new(&url, &network::deaf(&url), true).soon(), 0, "nothing is heard");
+    assert_eq!(Pair::new(&url, &network::deaf(&url), true).soon(), 0, "no notification arrives");
 }
 
-pub(crate) fn who_listens_listens_again_when_its_connection_is_lost() {
+pub(crate) fn a_listener_reconnects_after_a_lost_connection() {
     let url = bursar_testkit::fresh_database();
     let mut pair = Pair::new(&url, &url, true);
     pair.until_heard(0);
@@ -53,14 +53,14 @@ pub(crate) fn who_listens_listens_again_when_its_connection_is_lost() {
         let kill = "SELECT count(pg_terminate_backend(pid)) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2";
         sqlx::query_scalar::<_, i64>(kill).fetch_one(&mut conn).await.unwrap()
     });
-    assert_eq!(killed, 1, "there is one connection that listens");
+    assert_eq!(killed, 1, "one connection listens");
     let heard = pair.round().1;
     pair.until_heard(heard + 2);
     pair.soon();
 }
 
-/// Units are freed by a process that does not live to look after the jobs which wait for them.
-pub(crate) fn parked_jobs_go_on_when_another_process_frees_units() {
+/// A process frees units and ends before it can resume the jobs that wait for them.
+pub(crate) fn parked_jobs_resume_when_another_process_frees_units() {
     let folder = tempfile::tempdir().unwrap();
     let file = format!("sqlite://{}", folder.path().join("bursar.db").display());
     for url in [bursar_testkit::fresh_database(), file] {
@@ -73,7 +73,7 @@ pub(crate) fn parked_jobs_go_on_when_another_process_frees_units() {
             let leased = here.jobs().lease(ask(1)).await.unwrap().jobs.remove(0);
             assert_eq!(leased.id, id);
             let hold = here.ledger().hold("room", 4, PATIENCE).await.unwrap().detach();
-            // It spent what it held: there is nothing left for another attempt.
+            // The attempt spent all its held units, so nothing is left for another one.
             let failure = bursar::Failure::new("bad", "x").retry_after(Duration::ZERO);
             let failure = failure.spent([bursar::Usage { scope: None, amount: 1 }]);
             here.jobs().fail(id, leased.life.fence, failure).await.unwrap();
@@ -82,14 +82,14 @@ pub(crate) fn parked_jobs_go_on_when_another_process_frees_units() {
             hold
         });
         let waiter = Process::start(&["waiter", &url, "listens"]);
-        // As a process that is killed after its commit: nobody hears of it.
+        // Like a process that is killed right after its commit: it notifies no one.
         runtime.block_on(release(&url, hold));
         assert!(waiter.hear().starts_with("started "));
         waiter.end();
     }
 }
 
-/// Releases a hold, and nothing else.
+/// Releases a hold with the store alone, without notifications.
 async fn release(url: &str, hold: HoldId) {
     let ids = Arc::new(Mutex::new(RandomIds::new(77)));
     let setup = Setup { rules: Rules::default(), clock: None, ids, migrate: false };
@@ -103,7 +103,7 @@ async fn release(url: &str, hold: HoldId) {
         let outcomes = store.commit_requests(slice::from_ref(&release), patience).await.unwrap();
         patience = match &outcomes[..] {
             [RequestOutcome::Answered(Ok(_))] => break,
-            // The other process looks after the same scope: its turn is short.
+            // The other process maintains the same scope and holds its lock for a short time.
             [RequestOutcome::Blocked(locks)] => LockPolicy::WaitFor(locks[0].clone(), PATIENCE),
             other => panic!("{other:?}"),
         };
@@ -130,7 +130,7 @@ impl Pair {
         self.runtime.block_on(work(&self.here))
     }
 
-    /// Enqueues a job and waits until it starts: how long that takes, and how much the other process has heard.
+    /// Enqueues a job and waits until it starts. Returns the delay, and the notifications received by the other process.
     fn round(&mut self) -> (Duration, u64) {
         let (id, at) = self.run(async |here| (here.jobs().enqueue(job()).await.unwrap().id, Instant::now()));
         let said = self.waiter.hear();
@@ -139,15 +139,15 @@ impl Pair {
         (at.elapsed(), hints.parse().unwrap())
     }
 
-    /// Until the other process has heard more than so much.
+    /// Runs rounds until the other process has received more than `least` notifications.
     fn until_heard(&mut self, least: u64) {
         let until = Instant::now() + PATIENCE;
         while self.round().1 <= least {
-            assert!(Instant::now() < until, "nothing is heard");
+            assert!(Instant::now() < until, "no notification arrives");
         }
     }
 
-    /// What a job takes here, where nobody has to be told of it: enqueued, leased and completed, in another queue.
+    /// Measures how long a job takes in this process, without a wake-up: enqueued, leased and completed in another queue.
     fn here(&self) -> Duration {
         self.run(async |here| {
             let (queue, at) = (Queue::new("here").unwrap(), Instant::now());
@@ -159,7 +159,7 @@ impl Pair {
         })
     }
 
-    /// Most jobs start soon; how much the other process has heard by then.
+    /// Asserts that most jobs start soon. Returns the number of notifications that the other process has received.
     fn soon(mut self) -> u64 {
         let rounds: Vec<_> = (0..ROUNDS).map(|_| (self.here(), self.round())).collect();
         let median = |mut times: Vec<Duration>| {

@@ -1,4 +1,4 @@
-//! What operators do to jobs.
+//! Actions of operators on jobs.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use bursar::{Act, Failure, JobFilter, JobState};
 use crate::home::{ENGINES, ask, balance, budget, enqueue_held, job, lease_one, open};
 
 #[tokio::test]
-async fn dead_letters_are_retried_moved_and_discarded() {
+async fn dead_jobs_are_retried_moved_and_discarded() {
     for engine in ENGINES {
         let (bursar, _) = open(engine).await;
         let jobs = bursar.jobs();
@@ -29,11 +29,11 @@ async fn dead_letters_are_retried_moved_and_discarded() {
 }
 
 #[tokio::test]
-async fn all_that_match_are_acted_on_page_by_page() {
+async fn an_action_applies_to_matching_jobs_page_by_page() {
     for engine in ENGINES {
         let (bursar, _) = open(engine).await;
         let jobs = bursar.jobs();
-        jobs.enqueue_all((0..1_203).map(|place| job(if place % 3 == 0 { "b" } else { "a" }, "work"))).await.unwrap();
+        jobs.enqueue_all((0..1_203).map(|index| job(if index % 3 == 0 { "b" } else { "a" }, "work"))).await.unwrap();
         let filter = JobFilter { queue: Some("a".try_into().unwrap()), ..JobFilter::default() };
         let counted = jobs.count(&filter, 100).await.unwrap();
         assert_eq!((counted.found, counted.more), (100, true));
@@ -57,7 +57,7 @@ async fn all_that_match_are_acted_on_page_by_page() {
 }
 
 #[tokio::test]
-async fn a_waiting_job_is_edited_and_a_cancelled_one_frees_its_hold() {
+async fn a_waiting_job_is_edited_and_a_cancelled_one_releases_its_hold() {
     for engine in ENGINES {
         let (bursar, _) = open(engine).await;
         let jobs = bursar.jobs();

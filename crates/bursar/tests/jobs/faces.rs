@@ -1,4 +1,4 @@
-//! What can be asked of jobs and queues.
+//! The API of jobs and queues.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::home::{ENGINES, ask, balance, budget, enqueue_held, job, lease_one, o
 async fn a_hundred_thousand_jobs_are_enqueued_in_order_by_one_call() {
     for engine in ENGINES {
         let (bursar, _) = open(engine).await;
-        // The model walks through all its jobs for each lease, so that nothing is leased here.
+        // The in-memory model scans all jobs for each lease, so this test leases none.
         let jobs = (0..100_000).map(|_| job("bulk", "work"));
         let enqueued = bursar.jobs().enqueue_all(jobs).await.unwrap();
         assert_eq!(enqueued.len(), 100_000);
@@ -26,7 +26,7 @@ async fn a_hundred_thousand_jobs_are_enqueued_in_order_by_one_call() {
 }
 
 #[tokio::test]
-async fn the_life_of_a_job_is_told_attempt_by_attempt() {
+async fn the_attempts_of_a_job_are_listed_with_their_ends() {
     for engine in ENGINES {
         let (bursar, clock) = open(engine).await;
         let jobs = bursar.jobs();
@@ -41,9 +41,9 @@ async fn the_life_of_a_job_is_told_attempt_by_attempt() {
         assert_eq!((second.id, second.life.attempts), (id, 2));
         jobs.snooze(id, second.life.fence, Duration::ZERO).await.unwrap();
         let third = lease_one(&bursar, "q").await;
-        assert_eq!(third.life.attempts, 2, "putting it off was no attempt");
+        assert_eq!(third.life.attempts, 2, "a snooze does not count as an attempt");
         jobs.complete(id, third.life.fence, Payload::of(&7).unwrap(), None).await.unwrap();
-        // The same end again is the same answer; another has lost the lease.
+        // Repeating the same end returns the same answer; another end is refused, because the lease is over.
         let again = jobs.complete(id, third.life.fence, Payload::default(), None).await.unwrap();
         assert_eq!(again.state, JobState::Succeeded);
         assert!(jobs.hand_back(id, third.life.fence).await.unwrap_err().is_lease_lost());
@@ -60,7 +60,7 @@ async fn the_life_of_a_job_is_told_attempt_by_attempt() {
 }
 
 #[tokio::test]
-async fn refusals_of_single_jobs_have_their_names() {
+async fn refusals_of_single_jobs_have_specific_errors() {
     for engine in ENGINES {
         let (bursar, _) = open(engine).await;
         let jobs = bursar.jobs();
@@ -70,18 +70,18 @@ async fn refusals_of_single_jobs_have_their_names() {
         assert!(jobs.heartbeat(stale).await.unwrap_err().is_lease_lost());
         let beat = Beat { job: id, fence: leased.life.fence };
         assert_eq!(jobs.heartbeat(beat.clone()).await.unwrap().order, Order::Continue);
-        let strangers = bursar.tenant("other").unwrap();
-        assert!(strangers.jobs().heartbeat(beat).await.unwrap_err().is_unknown_job());
-        assert!(strangers.jobs().cancel(id).await.unwrap_err().is_unknown_job());
-        assert!(strangers.jobs().find(id).await.unwrap().is_none());
-        assert!(strangers.jobs().history(id, 10).await.unwrap().is_empty());
+        let other_tenant = bursar.tenant("other").unwrap();
+        assert!(other_tenant.jobs().heartbeat(beat).await.unwrap_err().is_unknown_job());
+        assert!(other_tenant.jobs().cancel(id).await.unwrap_err().is_unknown_job());
+        assert!(other_tenant.jobs().find(id).await.unwrap().is_none());
+        assert!(other_tenant.jobs().history(id, 10).await.unwrap().is_empty());
         assert!(jobs.retry(id).await.unwrap_err().is_wrong_state());
         bursar.close().await;
     }
 }
 
 #[tokio::test]
-async fn queues_are_set_paused_and_told() {
+async fn queues_are_defined_paused_and_counted() {
     for engine in ENGINES {
         let (bursar, _) = open(engine).await;
         let queues = bursar.queues();
@@ -94,7 +94,7 @@ async fn queues_are_set_paused_and_told() {
         assert!(bursar.jobs().lease(ask("q", 1)).await.unwrap().jobs.is_empty());
         queues.resume("q").await.unwrap();
         let leased = lease_one(&bursar, "q").await;
-        // A worker that has a job of a paused queue is told to take no more.
+        // The heartbeat of a worker with a job of a paused queue tells it to lease no more.
         queues.pause("q").await.unwrap();
         let beat = Beat { job: id, fence: leased.life.fence };
         assert_eq!(bursar.jobs().heartbeat(beat).await.unwrap().order, Order::Drain);
@@ -106,15 +106,15 @@ async fn queues_are_set_paused_and_told() {
 }
 
 #[tokio::test]
-async fn a_job_settles_its_hold_with_what_it_cost() {
+async fn a_job_settles_its_hold_with_its_actual_cost() {
     for engine in ENGINES {
         let (bursar, _) = open(engine).await;
         bursar.ledger().define("team", budget(100)).await.unwrap();
         let id = enqueue_held(&bursar, "q", "team", 40).await;
         assert_eq!(balance(&bursar, "team").await, (0, 40));
         let held = bursar.jobs().held(None, None, 10).await.unwrap();
-        let told = held.iter().map(|held| (held.queue.as_str(), held.kind.as_str(), held.unit.as_str(), held.amount));
-        assert_eq!(told.collect::<Vec<_>>(), [("q", "work", "", 40)]);
+        let sums = held.iter().map(|held| (held.queue.as_str(), held.kind.as_str(), held.unit.as_str(), held.amount));
+        assert_eq!(sums.collect::<Vec<_>>(), [("q", "work", "", 40)]);
         let other: Queue = "r".try_into().unwrap();
         assert_eq!(bursar.jobs().held(Some(&other), None, 10).await.unwrap(), []);
         let leased = lease_one(&bursar, "q").await;
@@ -132,7 +132,7 @@ async fn a_job_settles_its_hold_with_what_it_cost() {
 }
 
 #[tokio::test]
-async fn usage_that_cannot_be_assigned_is_refused_by_name() {
+async fn usage_that_cannot_be_assigned_is_refused() {
     for engine in ENGINES {
         let (bursar, _) = open(engine).await;
         let id = bursar.jobs().enqueue(job("q", "work")).await.unwrap().id;
@@ -145,7 +145,7 @@ async fn usage_that_cannot_be_assigned_is_refused_by_name() {
 }
 
 #[tokio::test]
-async fn jobs_are_listed_by_what_they_are() {
+async fn jobs_are_listed_by_filters() {
     for engine in ENGINES {
         let (bursar, _) = open(engine).await;
         let jobs = bursar.jobs();

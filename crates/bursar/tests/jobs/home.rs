@@ -1,4 +1,4 @@
-//! Engines to test on, and shorthands.
+//! Databases to test on, and helper functions.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,24 +10,24 @@ use bursar::{
 use bursar_store::{MemoryStore, Setup};
 use bursar_testkit::SeqIds;
 
-/// The engines that jobs run on. Each is opened anew by [`open`].
+/// The databases that jobs run on. [`open`] creates a new one each time.
 pub(crate) const ENGINES: &[&str] = &["memory", "sqlite", "postgres"];
 
-/// Those of them that work without threads of their own, so that a test can hold the time of the runtime.
+/// Those of them without threads of their own, so that a test can pause the runtime's time.
 pub(crate) const TIMELESS: &[&str] = &["memory"];
 
-/// A Bursar on an engine, with a clock that stands, and without upkeep.
+/// Opens Bursar with a manual clock and without maintenance.
 pub(crate) async fn open(engine: &str) -> (Bursar, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::at(Time::from_micros(1_700_000_000_000_000)));
     (open_with(engine, Some(clock.clone()), |options| options.upkeep(None)).await, clock)
 }
 
-/// A Bursar on an engine by the clock of the machine, with upkeep.
+/// Opens Bursar with the machine's clock and with maintenance.
 pub(crate) async fn open_live(engine: &str) -> Bursar {
     open_with(engine, None, |options| options).await
 }
 
-/// A Bursar on an engine.
+/// Opens Bursar on a database.
 pub(crate) async fn open_with(
     engine: &str,
     clock: Option<Arc<ManualClock>>,
@@ -60,24 +60,24 @@ pub(crate) async fn open_with(
     }
 }
 
-/// A job of a kind for a queue.
+/// Returns a job of a kind for a queue.
 pub(crate) fn job(queue: &str, kind: &str) -> JobSpec {
     JobSpec::new(Queue::new(queue).unwrap(), JobKind::new(kind).unwrap(), Payload::default())
 }
 
-/// What one worker wants from a queue.
+/// Returns the lease request of a worker for a queue.
 pub(crate) fn ask(queue: &str, capacity: u32) -> LeaseAsk {
     let queues = vec![Queue::new(queue).unwrap()];
     LeaseAsk { queues, kinds: Vec::new(), capacity, lease: None, worker: WorkerName::new("w").unwrap() }
 }
 
-/// Leases one job that must be there.
+/// Leases one job, which must be ready.
 pub(crate) async fn lease_one(bursar: &Bursar, queue: &str) -> Job {
     let mut leased = bursar.jobs().lease(ask(queue, 1)).await.unwrap();
     leased.jobs.pop().expect("a job is ready")
 }
 
-/// A budget over a lifetime.
+/// Returns a budget with a lifetime limit.
 pub(crate) fn budget(amount: i64) -> Budget {
     Budget::new([Limit::new(amount, Window::Lifetime)])
 }
@@ -88,18 +88,18 @@ pub(crate) async fn enqueue_held(bursar: &Bursar, queue: &str, scope: &str, amou
     command.submit().await.unwrap().done.jobs[0].id
 }
 
-/// What is spent and held on a scope.
+/// Returns the units posted and held on a scope.
 pub(crate) async fn balance(bursar: &Bursar, scope: &str) -> (i64, i64) {
     let view = bursar.ledger().budget(scope).await.unwrap().unwrap();
     (view.balances[0].posted, view.balances[0].held)
 }
 
-/// Waits for what must come; two minutes without it are a failure.
+/// Awaits a future for at most two minutes.
 pub(crate) async fn soon<T>(what: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(120), what).await.expect("it comes within two minutes")
+    tokio::time::timeout(Duration::from_secs(120), what).await.expect("done within two minutes")
 }
 
-/// So many seconds.
+/// Returns a span of seconds.
 pub(crate) fn secs(secs: u64) -> Span {
     Span::from_secs(secs)
 }

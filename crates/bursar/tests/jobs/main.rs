@@ -1,4 +1,4 @@
-//! Jobs: the faces, the wake-up, the upkeep and the worker, on every engine.
+//! Jobs: API, wake-up, maintenance and worker, on every database.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod acts;

@@ -1,4 +1,4 @@
-//! Two instances on one database file, as two processes would be: they share nothing but the file.
+//! Two instances on one database file. Like two processes, they share nothing but the file.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,7 +14,7 @@ async fn two(folder: &tempfile::TempDir) -> [Bursar; 2] {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_job_of_another_process_is_noticed_by_the_bell() {
+async fn a_job_of_another_process_is_noticed_by_the_change_counter() {
     let folder = tempfile::tempdir().unwrap();
     let [here, there] = two(&folder).await;
     let begun = here.counters();
@@ -23,7 +23,7 @@ async fn a_job_of_another_process_is_noticed_by_the_bell() {
             let here = here.clone();
             async move { here.jobs().lease_wait(ask("q", 1), Duration::from_secs(50)).await.unwrap() }
         });
-        // It waits: it has asked, and looks at the bell again and again.
+        // The waiting call has found no job and polls the change counter.
         let before = here.counters().polls;
         soon(async {
             while here.counters().polls < before + 20 {
@@ -34,17 +34,17 @@ async fn a_job_of_another_process_is_noticed_by_the_bell() {
         let id = there.jobs().enqueue(job("q", "work")).await.unwrap().id;
         assert_eq!(waiter.await.unwrap().jobs[0].id, id);
     }
-    // It asks when it comes, when the bell rings, and at times for safety. A look at the bell is no ask.
-    let (asked, bells) = (here.counters().done - begun.done, here.counters().polls - begun.polls);
-    assert!(asked * 2 <= bells, "{asked} asks and {bells} looks at the bell");
+    // The worker requests jobs at first, when the counter changes, and sometimes as a fallback. A poll is not a request.
+    let (requests, polls) = (here.counters().done - begun.done, here.counters().polls - begun.polls);
+    assert!(requests * 2 <= polls, "{requests} lease requests and {polls} polls");
     here.close().await;
     there.close().await;
 }
 
-/// Where the system tells of writes: elsewhere it is looked for them.
+/// On Linux the write-ahead log is watched; other systems poll.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_waits_does_not_look_while_nobody_writes_and_is_woken_by_who_does() {
+async fn a_waiting_worker_does_not_poll_until_another_process_writes() {
     let folder = tempfile::tempdir().unwrap();
     let [here, there] = two(&folder).await;
     for _ in 0..2 {
@@ -56,28 +56,28 @@ async fn who_waits_does_not_look_while_nobody_writes_and_is_woken_by_who_does() 
         let hints = here.counters().notifications_received;
         let id = there.jobs().enqueue(job("q", "work")).await.unwrap().id;
         assert_eq!(waiter.await.unwrap().jobs[0].id, id);
-        assert_eq!(here.counters().notifications_received, hints, "a write is no hint of a job");
+        assert_eq!(here.counters().notifications_received, hints, "SQLite sends no notifications");
     }
     here.close().await;
     there.close().await;
 }
 
-/// Returns when the bell was looked at, and then not for half a second.
+/// Returns once the change counter was polled, and then not polled for half a second.
 #[cfg(target_os = "linux")]
 async fn quiet(bursar: &Bursar) {
     let mut last = 0;
     loop {
-        let bells = bursar.counters().polls;
-        if bells == last && bells > 0 {
+        let polls = bursar.counters().polls;
+        if polls == last && polls > 0 {
             return;
         }
-        last = bells;
+        last = polls;
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_job_goes_to_one_of_two_processes() {
+async fn each_job_runs_in_one_of_two_processes() {
     let folder = tempfile::tempdir().unwrap();
     let both = two(&folder).await;
     let (seen, mut runs) = mpsc::unbounded_channel();

@@ -1,4 +1,4 @@
-//! A worker's own rows, the end of its job and what the job cost commit together.
+//! A worker's own rows, the end of its job and the job's cost commit together or not at all.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use bursar::{
 use crate::home::{balance, budget, enqueue_held, job, lease_one, open, secs};
 
 #[tokio::test]
-async fn rows_job_and_cost_commit_together_or_not_at_all_on_sqlite() {
+async fn rows_job_and_cost_commit_together_on_sqlite() {
     let bursar = Bursar::options("sqlite::memory:").upkeep(None).open().await.unwrap();
     bursar.ledger().define("team", budget(100)).await.unwrap();
     let create = "CREATE TABLE videos (job TEXT PRIMARY KEY)";
@@ -38,7 +38,7 @@ async fn rows_job_and_cost_commit_together_or_not_at_all_on_sqlite() {
         let state = bursar.jobs().find(id).await.unwrap().unwrap().life.state;
         assert_eq!((rows.await.unwrap(), balance(&bursar, "team").await, state), expected);
     }
-    // Who has lost the lease writes nothing of its own either.
+    // If the lease is lost, the worker's rows are rolled back too.
     let late = bursar.transaction(move |tx| {
         tx.connection().execute("INSERT INTO videos VALUES ('late')", [])?;
         tx.fail(id, leased.life.fence, Failure::new("late", "x"))?;
@@ -50,7 +50,7 @@ async fn rows_job_and_cost_commit_together_or_not_at_all_on_sqlite() {
 }
 
 #[tokio::test]
-async fn rows_job_and_cost_commit_together_or_not_at_all_on_postgres() {
+async fn rows_job_and_cost_commit_together_on_postgres() {
     let url = bursar_testkit::fresh_database();
     let bursar = Bursar::options(&url).upkeep(None).open().await.unwrap();
     let pool = sqlx::PgPool::connect(&url).await.unwrap();
@@ -84,20 +84,20 @@ async fn rows_job_and_cost_commit_together_or_not_at_all_on_postgres() {
     bursar.close().await;
 }
 
-/// How a transaction ends in which it turns out that the lease is lost.
+/// How a transaction ends after it found that the lease is lost.
 #[derive(Clone, Copy, Debug)]
 enum Then {
-    /// With the error, as by `?`.
+    /// It is rolled back with the error, as by `?`.
     RollBack,
     /// It panics.
     Panic,
-    /// The worker keeps its rows all the same.
+    /// It commits despite the error.
     Commit,
-    /// It is rolled back, and nobody looks at the error.
+    /// It is rolled back, and the error is ignored.
     Forget,
 }
 
-/// A job whose first lease has lapsed and whose second one runs, in a clock's year zero; with the fences of both.
+/// Returns a job whose first lease has expired and whose second one runs, with the fences of both.
 async fn lost_and_running(bursar: &Bursar, clock: &ManualClock) -> (JobId, u64, u64) {
     bursar.ledger().define("team", budget(100)).await.unwrap();
     let id = enqueue_held(bursar, "q", "team", 40).await;
@@ -108,14 +108,14 @@ async fn lost_and_running(bursar: &Bursar, clock: &ManualClock) -> (JobId, u64, 
     (id, first, lease_one(bursar, "q").await.life.fence)
 }
 
-/// The spend of the lost lease is charged once and flagged, and the other lease is as it was.
+/// Asserts that the usage of the lost lease is charged once and flagged, and that the other lease is unchanged.
 async fn assert_billed_once(bursar: &Bursar, id: JobId, lost: u64, running: u64) {
     let expected: [(u64, bool, i64); 1] = [(lost, true, 25)];
     assert_eq!(bills(bursar, id).await, expected);
     let job = bursar.jobs().find(id).await.unwrap().unwrap();
     assert_eq!((job.life.state, job.life.fence, job.life.lease.is_some()), (JobState::Leased, running, true));
     assert_eq!((balance(bursar, "team").await, job.total_cost()), ((25, 40), 25));
-    // However often it is told.
+    // Also if it is reported again.
     let again = bursar.jobs().complete(id, lost, Payload::default(), spent(25)).await.unwrap_err();
     assert!(again.is_lease_lost());
     assert_eq!(bills(bursar, id).await, expected);
@@ -124,7 +124,7 @@ async fn assert_billed_once(bursar: &Bursar, id: JobId, lost: u64, running: u64)
     assert!(bursar.verify().await.unwrap().is_ok());
 }
 
-/// The bills of a job: fence, whether it was lost, and how much.
+/// Returns the charges outside the hold of a job: fence, whether the lease was lost, and units.
 async fn bills(bursar: &Bursar, id: JobId) -> Vec<(u64, bool, i64)> {
     let history = bursar.jobs().history(id, 100).await.unwrap();
     let billed = history.iter().filter_map(|event| match &event.event {
@@ -139,44 +139,44 @@ fn spent(amount: i64) -> Option<Vec<Usage>> {
 }
 
 #[tokio::test]
-async fn spend_of_a_lost_lease_is_charged_once_whatever_becomes_of_the_transaction_on_sqlite() {
+async fn usage_of_a_lost_lease_is_charged_once_on_sqlite() {
     for then in [Then::RollBack, Then::Panic, Then::Commit, Then::Forget] {
         let (bursar, clock) = open("sqlite").await;
         let (id, lost, running) = lost_and_running(&bursar, &clock).await;
         let done = bursar.transaction(move |tx| {
-            let told = tx.complete(id, lost, Payload::default(), spent(25)).unwrap_err();
+            let error = tx.complete(id, lost, Payload::default(), spent(25)).unwrap_err();
             match then {
-                Then::RollBack => Err(Wrong::Bursar(told)),
-                Then::Panic => panic!("the worker stumbles"),
-                Then::Commit => Ok(told.is_lease_lost()),
+                Then::RollBack => Err(Wrong::Bursar(error)),
+                Then::Panic => panic!("the worker panics"),
+                Then::Commit => Ok(error.is_lease_lost()),
                 Then::Forget => Err(Wrong::Changed),
             }
         });
         match (then, done.await) {
-            (Then::RollBack, Err(Wrong::Bursar(told))) => assert!(told.is_lease_lost()),
-            (Then::Panic, Err(Wrong::Bursar(told))) => assert!(!told.is_lease_lost(), "{told}"),
+            (Then::RollBack, Err(Wrong::Bursar(error))) => assert!(error.is_lease_lost()),
+            (Then::Panic, Err(Wrong::Bursar(error))) => assert!(!error.is_lease_lost(), "{error}"),
             (Then::Commit, Ok(true)) | (Then::Forget, Err(Wrong::Changed)) => {}
-            (then, done) => panic!("{then:?} came to {done:?}"),
+            (then, done) => panic!("{then:?} returned {done:?}"),
         }
-        // It is so when the transaction has been answered: nothing is waited for.
+        // The usage is charged before the transaction returns.
         assert_billed_once(&bursar, id, lost, running).await;
         bursar.close().await;
     }
 }
 
-/// A caller that goes away takes its future along, and the closure on the writer's thread goes on.
+/// A cancelled caller drops its future, and the closure on the writer's thread runs on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn spend_of_a_lost_lease_is_charged_also_if_nobody_waits_for_the_transaction_on_sqlite() {
+async fn usage_of_a_lost_lease_is_charged_after_cancellation_on_sqlite() {
     let (bursar, clock) = open("sqlite").await;
     let (id, lost, running) = lost_and_running(&bursar, &clock).await;
     let (is_open, opened) = tokio::sync::oneshot::channel();
-    let (go_on, told) = std::sync::mpsc::channel::<()>();
+    let (send_resume, resume) = std::sync::mpsc::channel::<()>();
     let caller = tokio::spawn({
         let bursar = bursar.clone();
         async move {
             let work = move |tx: &mut Transaction<'_, '_>| {
                 is_open.send(()).unwrap();
-                told.recv().unwrap();
+                resume.recv().unwrap();
                 tx.complete(id, lost, Payload::default(), spent(25)).map(drop).map_err(Wrong::from)
             };
             bursar.transaction(work).await.is_err()
@@ -186,14 +186,14 @@ async fn spend_of_a_lost_lease_is_charged_also_if_nobody_waits_for_the_transacti
     caller.abort();
     assert!(caller.await.unwrap_err().is_cancelled());
     let mut notices = bursar.listen();
-    go_on.send(()).unwrap();
+    send_resume.send(()).unwrap();
     while notices.next().await.unwrap().unwrap().event().kind() != "job.billed" {}
     assert_billed_once(&bursar, id, lost, running).await;
     bursar.close().await;
 }
 
 #[tokio::test]
-async fn spend_of_a_lost_lease_is_charged_once_whatever_becomes_of_the_transaction_on_postgres() {
+async fn usage_of_a_lost_lease_is_charged_once_on_postgres() {
     for then in [Then::RollBack, Then::Commit, Then::Forget] {
         let url = bursar_testkit::fresh_database();
         let clock = Arc::new(ManualClock::at(Time::from_micros(1_700_000_000_000_000)));
@@ -202,21 +202,21 @@ async fn spend_of_a_lost_lease_is_charged_once_whatever_becomes_of_the_transacti
         let (id, lost, running) = lost_and_running(&bursar, &clock).await;
         let mut notices = bursar.listen();
         let mut tx = pool.begin().await.unwrap();
-        let told = bursar.jobs().complete_in(&mut tx, id, lost, Payload::default(), spent(25)).await.unwrap_err();
-        assert!(told.is_lease_lost() && matches!(told, Error::LeaseLost(_)), "{told:?}");
+        let error = bursar.jobs().complete_in(&mut tx, id, lost, Payload::default(), spent(25)).await.unwrap_err();
+        assert!(error.is_lease_lost() && matches!(error, Error::LeaseLost(_)), "{error:?}");
         match then {
             Then::RollBack => {
                 tx.rollback().await.unwrap();
                 assert_eq!(bills(&bursar, id).await, []);
-                told.bill().await.unwrap();
+                error.bill().await.unwrap();
             }
             Then::Commit => {
                 tx.commit().await.unwrap();
-                told.bill().await.unwrap();
+                error.bill().await.unwrap();
             }
-            // Nobody thinks of it: it is charged in the background, as soon as the transaction has let go of its locks.
+            // The error is ignored: a background task charges the usage once the transaction has released its locks.
             Then::Forget => {
-                drop(told);
+                drop(error);
                 tx.rollback().await.unwrap();
                 while notices.next().await.unwrap().unwrap().event().kind() != "job.billed" {}
             }
@@ -227,9 +227,9 @@ async fn spend_of_a_lost_lease_is_charged_once_whatever_becomes_of_the_transacti
     }
 }
 
-/// A lease that is taken back in the transaction itself is its worker's again after a rollback: nothing is ended behind its back.
+/// A lease that the transaction itself took back is valid again after a rollback, and only its worker ends it.
 #[tokio::test]
-async fn lease_that_a_rollback_gives_back_is_not_ended() {
+async fn a_lease_restored_by_a_rollback_is_not_ended() {
     let (bursar, clock) = open("sqlite").await;
     bursar.ledger().define("team", budget(100)).await.unwrap();
     let id = enqueue_held(&bursar, "q", "team", 40).await;
@@ -238,19 +238,19 @@ async fn lease_that_a_rollback_gives_back_is_not_ended() {
     let rescue = Request::from(Op::Act { act: Act::Rescue, jobs: vec![id] });
     let done = bursar.transaction(move |tx| {
         tx.request(&rescue)?;
-        let told = tx.complete(id, fence, Payload::default(), spent(25)).unwrap_err();
-        Err::<(), Wrong>(Wrong::Bursar(told))
+        let error = tx.complete(id, fence, Payload::default(), spent(25)).unwrap_err();
+        Err::<(), Wrong>(Wrong::Bursar(error))
     });
-    assert!(matches!(done.await, Err(Wrong::Bursar(told)) if told.is_lease_lost()));
+    assert!(matches!(done.await, Err(Wrong::Bursar(error)) if error.is_lease_lost()));
     assert_eq!((bills(&bursar, id).await, balance(&bursar, "team").await), (Vec::new(), (0, 40)));
     let done = bursar.jobs().complete(id, fence, Payload::default(), spent(25)).await.unwrap();
     assert_eq!((done.state, balance(&bursar, "team").await), (JobState::Succeeded, (25, 0)));
     bursar.close().await;
 }
 
-/// A file has one writer: whoever comes second waits, and finds what the first has left.
+/// A file has one writer: the second transaction waits, and finds what the first has committed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn second_of_two_transactions_with_one_job_key_waits_for_the_first_on_sqlite() {
+async fn the_second_transaction_with_a_job_key_waits_on_sqlite() {
     let folder = tempfile::tempdir().unwrap();
     let url = format!("sqlite://{}", folder.path().join("b.db").display());
     let (one, two) = (Bursar::open(&url).await.unwrap(), Bursar::open(&url).await.unwrap());
@@ -258,7 +258,7 @@ async fn second_of_two_transactions_with_one_job_key_waits_for_the_first_on_sqli
         let key = if commits { "once" } else { "again" };
         let spec = JobSpec { idempotency_key: Some(key.try_into().unwrap()), ..job("q", "work") };
         let (is_open, opened) = tokio::sync::oneshot::channel();
-        let (go_on, told) = std::sync::mpsc::channel();
+        let (send_resume, resume) = std::sync::mpsc::channel();
         let ended = Arc::new(AtomicBool::new(false));
         let first = tokio::spawn({
             let (one, spec, ended) = (one.clone(), spec.clone(), ended.clone());
@@ -266,7 +266,7 @@ async fn second_of_two_transactions_with_one_job_key_waits_for_the_first_on_sqli
                 let work = move |tx: &mut Transaction<'_, '_>| {
                     let enqueued = tx.enqueue(spec)?;
                     is_open.send(enqueued).unwrap();
-                    told.recv().unwrap();
+                    resume.recv().unwrap();
                     ended.store(true, Ordering::SeqCst);
                     if commits { Ok(()) } else { Err(Wrong::Changed) }
                 };
@@ -279,7 +279,7 @@ async fn second_of_two_transactions_with_one_job_key_waits_for_the_first_on_sqli
             async move { (two.jobs().enqueue(spec).await.unwrap(), ended.load(Ordering::SeqCst)) }
         });
         tokio::task::yield_now().await;
-        go_on.send(()).unwrap();
+        send_resume.send(()).unwrap();
         assert_eq!(first.await.unwrap(), commits);
         let (second_job, waited) = second.await.unwrap();
         assert!(first_job.created && waited);

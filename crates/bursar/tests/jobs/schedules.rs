@@ -1,4 +1,4 @@
-//! Schedules: their face, the upkeep that ticks them, and two nodes that tick at once.
+//! Schedules: their API, the maintenance that ticks them, and two nodes that tick at the same time.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -66,7 +66,7 @@ async fn a_schedule_is_defined_ticked_run_paused_listed_and_removed() {
 }
 
 #[tokio::test]
-async fn the_background_ticks_by_itself_and_whoever_waits_is_woken() {
+async fn background_ticks_wake_waiting_workers() {
     for engine in ENGINES {
         let bursar = open_live(engine).await;
         let other = bursar.tenant("other").unwrap();
@@ -79,7 +79,7 @@ async fn the_background_ticks_by_itself_and_whoever_waits_is_woken() {
     }
 }
 
-/// A clock that goes with the time of the runtime, which a test can hold.
+/// A clock that follows the runtime's time, which a test can pause.
 struct RuntimeClock(Time, Instant);
 
 impl Clock for RuntimeClock {
@@ -89,14 +89,14 @@ impl Clock for RuntimeClock {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_background_is_there_when_the_next_tick_is_due() {
+async fn background_maintenance_runs_when_the_next_tick_is_due() {
     let clock = Arc::new(RuntimeClock(time("2027-06-01T12:00:00Z"), Instant::now()));
     let ids = Arc::new(Mutex::new(SeqIds::new(7)));
     let setup = Setup { rules: Rules::default(), clock: Some(clock.clone()), ids: ids.clone(), migrate: true };
     let store = Arc::new(MemoryStore::new(setup));
     let maker = Bursar::options("memory").ids(ids.clone()).upkeep(None).open_on(store.clone());
     maker.schedules().define("s", every("*/7 * * * *", "UTC", "work")).await.unwrap();
-    // It would look once in ten hours if it did not know better.
+    // Maintenance runs every ten hours here, so only the tick's own timer can be in time.
     let seldom = Duration::from_secs(36_000);
     let bursar = Bursar::options("memory").ids(ids).upkeep(Some(seldom)).rescue(seldom).open_on(store);
     tokio::time::sleep(Duration::from_secs(22 * 60)).await;
@@ -110,7 +110,7 @@ async fn the_background_is_there_when_the_next_tick_is_due() {
     bursar.close().await;
 }
 
-/// Two instances on one database that go by one clock, as two processes would be.
+/// Opens two instances on one database with a shared clock, like two processes.
 async fn two(url: &str, clock: &Arc<ManualClock>) -> [Bursar; 2] {
     let open = async |seed| {
         let ids = Arc::new(Mutex::new(SeqIds::new(seed)));
@@ -119,11 +119,11 @@ async fn two(url: &str, clock: &Arc<ManualClock>) -> [Bursar; 2] {
     [open(1).await, open(2).await]
 }
 
-/// Both nodes notice at once, each of them more than once: with what is due, and with every schedule by name.
+/// Makes both nodes tick at the same time, each several times: all that is due, and every schedule by name.
 async fn tick_at_once(nodes: &[Bursar; 2], schedules: &[&str]) {
     let mut running = Vec::new();
-    for place in 0..6 {
-        let node = nodes[place % 2].clone();
+    for index in 0..6 {
+        let node = nodes[index % 2].clone();
         let names: Vec<ScheduleName> = schedules.iter().map(|schedule| name(schedule)).collect();
         running.push(tokio::spawn(async move {
             for schedule in names {
@@ -137,7 +137,7 @@ async fn tick_at_once(nodes: &[Bursar; 2], schedules: &[&str]) {
     }
 }
 
-/// The ticks that jobs were enqueued for, in the order of the journal.
+/// Returns the ticks that jobs were enqueued for, in the order of the journal.
 async fn ticks(node: &Bursar, schedule: &str) -> Vec<String> {
     let (events, _) = node.journal().read(0, 1_000).await.unwrap();
     let ticked = events.iter().filter_map(|event| match &event.event {
@@ -150,7 +150,7 @@ async fn ticks(node: &Bursar, schedule: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_nodes_tick_at_once_and_each_tick_enqueues_once_over_a_change_of_the_clocks() {
+async fn two_nodes_enqueue_each_tick_once_over_a_dst_change() {
     let folder = tempfile::tempdir().unwrap();
     for url in [format!("sqlite://{}", folder.path().join("b.db").display()), fresh_database()] {
         // In Berlin half past two does not exist on 28 March 2027; every half hour follows the clock.
@@ -159,7 +159,7 @@ async fn two_nodes_tick_at_once_and_each_tick_enqueues_once_over_a_change_of_the
         let policies = [("skip", MissedTicks::Skip), ("one", MissedTicks::One), ("all", MissedTicks::All)];
         for (schedule, missed) in policies {
             let spec = ScheduleSpec { missed, ..every("30 2 * * *", "Europe/Berlin", schedule) };
-            // Both register it at once, as nodes do that start together.
+            // Both define it at the same time, like nodes that start together.
             let [one, other] = nodes.each_ref().map(|node| {
                 let (node, spec) = (node.clone(), spec.clone());
                 tokio::spawn(async move { node.schedules().define(schedule, spec).await })
@@ -172,7 +172,7 @@ async fn two_nodes_tick_at_once_and_each_tick_enqueues_once_over_a_change_of_the
         nodes[1].schedules().pause("half").await.unwrap();
         let names = ["skip", "one", "all", "half"];
 
-        // On time, then down over three ticks, one of which the clocks skip, then on time again.
+        // On time, then down for three ticks, one of which falls into the skipped hour, then on time again.
         for now in ["2027-03-26T01:30:00Z", "2027-03-29T12:00:00Z", "2027-03-30T00:30:01Z"] {
             clock.set(time(now));
             tick_at_once(&nodes, &names).await;
@@ -196,7 +196,7 @@ async fn two_nodes_tick_at_once_and_each_tick_enqueues_once_over_a_change_of_the
         let half = ["00:00", "00:30", "01:00", "01:30", "02:00"].map(|time| format!("2027-10-31T{time}"));
         assert_eq!(ticks(&nodes[1], "half").await, half);
 
-        // As many jobs as ticks, whatever the journal says.
+        // There are as many jobs as ticks.
         for (schedule, count) in [("skip", 2), ("one", 3), ("all", 5), ("half", 5)] {
             let filter = JobFilter { kind: Some(schedule.try_into().unwrap()), ..JobFilter::default() };
             let jobs = nodes[0].jobs().list(&filter, None, 100).await.unwrap();

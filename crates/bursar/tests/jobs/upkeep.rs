@@ -1,4 +1,4 @@
-//! Lapsed leases, parked jobs and finished ones are looked after.
+//! Maintenance of expired leases, parked jobs and finished jobs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::home::{
 };
 
 #[tokio::test]
-async fn lapsed_leases_are_taken_back_and_count_as_attempts() {
+async fn expired_leases_are_taken_back_and_count_as_attempts() {
     for engine in ENGINES {
         let (bursar, clock) = open(engine).await;
         let id = bursar.jobs().enqueue(job("q", "work")).await.unwrap().id;
@@ -33,7 +33,7 @@ async fn lapsed_leases_are_taken_back_and_count_as_attempts() {
 }
 
 #[tokio::test]
-async fn a_heartbeat_and_progress_each_put_the_lapse_of_a_lease_off() {
+async fn heartbeats_and_progress_renew_a_lease() {
     for engine in ENGINES {
         for tells_progress in [false, true] {
             let (bursar, clock) = open(engine).await;
@@ -59,9 +59,9 @@ async fn a_heartbeat_and_progress_each_put_the_lapse_of_a_lease_off() {
     }
 }
 
-/// In time that the test holds: whenever a lease lapses between two looks of the background, the job is ready within a second.
+/// In paused time: whenever a lease expires between two runs of maintenance, the job is ready within a second.
 #[tokio::test(start_paused = true)]
-async fn by_default_a_job_is_in_its_queue_again_within_a_second_of_its_lapse() {
+async fn a_job_is_ready_within_a_second_of_its_leases_expiry() {
     for engine in TIMELESS {
         for phase_ms in [0, 1, 250, 499, 500, 777] {
             let clock = Arc::new(ManualClock::at(bursar::Time::from_micros(1_700_000_000_000_000)));
@@ -75,18 +75,18 @@ async fn by_default_a_job_is_in_its_queue_again_within_a_second_of_its_lapse() {
             lease_one(&bursar, "q").await;
             tokio::time::sleep(Duration::from_millis(phase_ms)).await;
             clock.advance(secs(30));
-            let lapsed = tokio::time::Instant::now();
+            let expired = tokio::time::Instant::now();
             let leased = bursar.jobs().lease_wait(ask("q", 1), Duration::from_secs(50)).await.unwrap().jobs.remove(0);
             assert_eq!((leased.id, leased.life.attempts), (id, 2));
-            let took = lapsed.elapsed();
-            assert!(took <= Duration::from_secs(1), "{phase_ms} ms after a look: {took:?}");
+            let took = expired.elapsed();
+            assert!(took <= Duration::from_secs(1), "{phase_ms} ms after maintenance: {took:?}");
             bursar.close().await;
         }
     }
 }
 
 #[tokio::test]
-async fn the_background_takes_a_lapsed_lease_back_by_itself() {
+async fn background_maintenance_takes_back_an_expired_lease() {
     for engine in ENGINES {
         let bursar = open_live(engine).await;
         let jobs = bursar.jobs();
@@ -96,14 +96,14 @@ async fn the_background_takes_a_lapsed_lease_back_by_itself() {
         jobs.enqueue(job("q", "work")).await.unwrap();
         let ask = bursar::LeaseAsk { lease: Some(bursar::Span::from_millis(100)), ..crate::home::ask("q", 1) };
         let first = jobs.lease(ask.clone()).await.unwrap().jobs.remove(0);
-        // Whoever waits gets it as soon as it is back.
+        // A waiting worker gets the job as soon as it is ready again.
         let second = jobs.lease_wait(ask, Duration::from_secs(30)).await.unwrap().jobs.remove(0);
         assert_eq!((second.id, second.life.attempts), (first.id, 2));
         bursar.close().await;
     }
 }
 
-/// A job whose first attempt spent so much that the budget does not admit the next one.
+/// Parks a job: its first attempt spent so much that the budget does not admit the next one.
 async fn park(bursar: &bursar::Bursar) -> bursar::JobId {
     bursar.ledger().define("team", budget(100)).await.unwrap();
     let id = enqueue_held(bursar, "q", "team", 60).await;
@@ -117,7 +117,7 @@ async fn park(bursar: &bursar::Bursar) -> bursar::JobId {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_parked_job_goes_on_by_itself_when_its_budget_admits_it() {
+async fn a_parked_job_resumes_when_its_budget_admits_it() {
     for engine in TIMELESS {
         for free in ["raise", "credit"] {
             let (bursar, _) = open(engine).await;
@@ -143,7 +143,7 @@ async fn a_parked_job_goes_on_by_itself_when_its_budget_admits_it() {
 }
 
 #[tokio::test]
-async fn closing_leaves_no_job_parked_that_could_go_on() {
+async fn close_leaves_no_job_parked_that_could_run() {
     for engine in ENGINES {
         let (bursar, _) = open(engine).await;
         let id = park(&bursar).await;
@@ -160,7 +160,7 @@ async fn closing_leaves_no_job_parked_that_could_go_on() {
 }
 
 #[tokio::test]
-async fn finished_jobs_are_forgotten_when_their_time_is_over() {
+async fn finished_jobs_are_deleted_after_their_retention() {
     for engine in ENGINES {
         let (bursar, clock) = open(engine).await;
         let kept = Retention { succeeded: Some(secs(60)), ..Retention::default() };

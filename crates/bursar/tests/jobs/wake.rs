@@ -1,4 +1,4 @@
-//! Who waits for jobs is woken at once, and nothing runs in vain meanwhile.
+//! Waiting workers are woken at once, and do little while they wait.
 
 use std::time::Duration;
 
@@ -10,20 +10,19 @@ use crate::home::{ENGINES, TIMELESS, ask, job, lease_one, open};
 
 const LONG: Duration = Duration::from_secs(50);
 
-/// Somebody who waits for jobs.
+/// Spawns a call that waits for jobs.
 fn wait(bursar: &Bursar, ask: LeaseAsk) -> JoinHandle<Leased> {
     let bursar = bursar.clone();
     tokio::spawn(async move { bursar.jobs().lease_wait(ask, LONG).await.unwrap() })
 }
 
-/// Lets everybody come to the point where only time or somebody else helps. Time stands meanwhile: each millisecond is an
-/// instant in which everything that can run has run.
+/// Lets all tasks run until they wait for time or for an event. Time is paused: it advances only when every task is idle.
 async fn settle() {
     tokio::time::sleep(Duration::from_millis(20)).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiting_costs_looks_at_the_bell_and_an_ask_a_second() {
+async fn waiting_polls_the_counter_and_asks_once_a_second() {
     for engine in TIMELESS {
         let (bursar, _) = open(engine).await;
         let waiter = wait(&bursar, ask("q", 1));
@@ -31,12 +30,12 @@ async fn waiting_costs_looks_at_the_bell_and_an_ask_a_second() {
         let before = bursar.counters();
         tokio::time::sleep(Duration::from_secs(10)).await;
         let after = bursar.counters();
-        assert!(after.done - before.done <= 10, "{} asks", after.done - before.done);
-        let bells = after.polls - before.polls;
-        assert!((1_000..=10_000).contains(&bells), "{bells} looks at the bell");
+        assert!(after.done - before.done <= 10, "{} requests", after.done - before.done);
+        let polls = after.polls - before.polls;
+        assert!((1_000..=10_000).contains(&polls), "{polls} polls");
         waiter.abort();
         let _ = waiter.await;
-        // Nobody waits any more: nobody looks.
+        // Without a waiting worker nothing is polled.
         settle().await;
         let before = bursar.counters();
         tokio::time::sleep(Duration::from_secs(10)).await;
@@ -46,7 +45,7 @@ async fn waiting_costs_looks_at_the_bell_and_an_ask_a_second() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn commits_that_make_nothing_ready_cost_who_waits_little() {
+async fn commits_that_make_no_job_ready_wake_few_workers() {
     for engine in TIMELESS {
         let (bursar, _) = open(engine).await;
         let waiter = wait(&bursar, ask("q", 1));
@@ -56,9 +55,9 @@ async fn commits_that_make_nothing_ready_cost_who_waits_little() {
             bursar.jobs().enqueue(job("other", "work")).await.unwrap();
             tokio::time::sleep(Duration::from_millis(4)).await;
         }
-        let asks = bursar.counters().done - before - 500;
-        assert!((10..=60).contains(&asks), "{asks} asks in two seconds");
-        // What concerns it is still noticed at once.
+        let requests = bursar.counters().done - before - 500;
+        assert!((10..=60).contains(&requests), "{requests} requests in two seconds");
+        // A job of its queue is still noticed at once.
         let at = tokio::time::Instant::now();
         bursar.jobs().enqueue(job("q", "work")).await.unwrap();
         assert_eq!(waiter.await.unwrap().jobs.len(), 1);
@@ -68,26 +67,26 @@ async fn commits_that_make_nothing_ready_cost_who_waits_little() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_job_wakes_one_of_many_who_asks_once() {
+async fn a_new_job_wakes_one_waiting_worker() {
     for engine in TIMELESS {
         let (bursar, _) = open(engine).await;
         let mut waiters: Vec<_> = (0..50).map(|_| wait(&bursar, ask("q", 1))).collect();
         settle().await;
         let (before, at) = (bursar.counters(), tokio::time::Instant::now());
         let id = bursar.jobs().enqueue(job("q", "work")).await.unwrap().id;
-        let (leased, place, _) = futures_util::future::select_all(&mut waiters).await;
+        let (leased, index, _) = futures_util::future::select_all(&mut waiters).await;
         assert_eq!(leased.unwrap().jobs[0].id, id);
         assert_eq!(tokio::time::Instant::now(), at, "no time passes between the commit and the wake-up");
-        // The enqueueing and the ask of the one that was woken, and one more for the bell that rang of it.
+        // The enqueueing, the request of the woken worker, and one more because the change counter changed.
         assert!(bursar.counters().done - before.done <= 3);
-        waiters.swap_remove(place);
+        waiters.swap_remove(index);
         waiters.iter().for_each(JoinHandle::abort);
         bursar.close().await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_gets_all_it_asked_for_wakes_the_next() {
+async fn a_worker_at_capacity_wakes_the_next() {
     for engine in TIMELESS {
         let (bursar, _) = open(engine).await;
         bursar.queues().pause("q").await.unwrap();
@@ -95,7 +94,7 @@ async fn who_gets_all_it_asked_for_wakes_the_next() {
         let waiters: Vec<_> = (0..5).map(|_| wait(&bursar, ask("q", 1))).collect();
         settle().await;
         let at = tokio::time::Instant::now();
-        // One event, which wakes one.
+        // One event, which wakes one worker.
         bursar.queues().resume("q").await.unwrap();
         for waiter in waiters {
             assert_eq!(waiter.await.unwrap().jobs.len(), 1);
@@ -106,7 +105,7 @@ async fn who_gets_all_it_asked_for_wakes_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_wakes_who_wants_its_kind() {
+async fn a_job_wakes_a_worker_for_its_kind() {
     for engine in TIMELESS {
         let (bursar, _) = open(engine).await;
         let of = |kind: &str| LeaseAsk { kinds: vec![JobKind::new(kind).unwrap()], ..ask("q", 1) };
@@ -123,7 +122,7 @@ async fn a_job_wakes_who_wants_its_kind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_freed_slot_a_retry_and_a_job_handed_back_wake_too() {
+async fn freed_slots_retries_and_returned_jobs_wake_workers() {
     for engine in TIMELESS {
         let (bursar, _) = open(engine).await;
         let jobs = bursar.jobs();
@@ -173,37 +172,41 @@ async fn more_slots_of_a_flow_key_are_used_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_scheduled_wakes_when_it_is_due() {
+async fn a_scheduled_job_wakes_a_worker_when_it_is_due() {
     for engine in TIMELESS {
         let (bursar, clock) = open(engine).await;
         let later = |secs| bursar::JobSpec { delay: bursar::Span::from_secs(secs), ..job("q", "work") };
         bursar.jobs().enqueue(later(30)).await.unwrap();
         let waiter = wait(&bursar, ask("q", 1));
         settle().await;
-        // One that is due sooner comes after it began to wait.
+        // A job that is due sooner is enqueued while the worker waits.
         bursar.jobs().enqueue(later(5)).await.unwrap();
         let at = tokio::time::Instant::now();
         clock.advance(bursar::Span::from_secs(5));
         assert_eq!(waiter.await.unwrap().jobs.len(), 1);
         let waited = tokio::time::Instant::now() - at;
-        // By the database's clock it was due at once. The hub looks when its own says so, or once a second.
+        // By the database's clock it was due at once. The watcher polls when its own timer fires, or once a second.
         assert!(waited <= Duration::from_millis(5_010), "{waited:?}");
         bursar.close().await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_leased_for_who_went_away_is_handed_back() {
+async fn a_job_leased_for_a_cancelled_call_is_returned() {
     for engine in TIMELESS {
         let (bursar, _) = open(engine).await;
         let id = bursar.jobs().enqueue(job("q", "work")).await.unwrap().id;
         {
             let jobs = bursar.jobs();
-            // The request is on its way, and then nobody wants the answer.
+            // The call is dropped while its request is in flight.
             assert!(jobs.lease(ask("q", 1)).now_or_never().is_none());
         }
         let leased = bursar.jobs().lease_wait(ask("q", 1), LONG).await.unwrap();
-        assert_eq!((leased.jobs[0].id, leased.jobs[0].life.attempts), (id, 1), "no attempt is burned");
+        assert_eq!(
+            (leased.jobs[0].id, leased.jobs[0].life.attempts),
+            (id, 1),
+            "the lost lease does not count as an attempt"
+        );
         bursar.close().await;
     }
 }

@@ -1,4 +1,4 @@
-//! The worker in the process.
+//! The worker in this process.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,10 +14,10 @@ use tokio::sync::{Notify, mpsc};
 
 use crate::home::{ENGINES, balance, budget, enqueue_held, job, open, open_live, secs, soon};
 
-/// Long enough that heartbeats are in time on a slow machine.
+/// A lease long enough that heartbeats are in time on a slow machine.
 const LEASE: Span = Span::from_secs(3);
 
-/// A queue whose jobs are tried again at once.
+/// Defines a queue whose jobs are retried at once.
 async fn eager(bursar: &Bursar, queue: &str) {
     let retry = Retry { backoff: Backoff::Fixed { delay: Span::ZERO }, ..Retry::default() };
     bursar.queues().define(queue, QueueConfig { retry, ..QueueConfig::default() }).await.unwrap();
@@ -31,7 +31,7 @@ async fn state(bursar: &Bursar, id: JobId) -> JobState {
     bursar.jobs().find(id).await.unwrap().unwrap().life.state
 }
 
-/// Waits for an event of a job, from now on.
+/// Waits for an event of a job.
 async fn until(notices: &mut bursar::Notices, id: JobId, kind: &str) {
     loop {
         let notice = soon(notices.next()).await.unwrap().unwrap();
@@ -84,7 +84,7 @@ async fn a_thousand_jobs_run_exactly_once_each_when_nothing_goes_wrong() {
 }
 
 #[tokio::test]
-async fn handlers_end_in_every_way() {
+async fn every_outcome_of_a_handler_is_recorded() {
     for engine in ENGINES {
         let bursar = open_live(engine).await;
         eager(&bursar, "q").await;
@@ -138,13 +138,13 @@ async fn handlers_end_in_every_way() {
         }
         let wrong = bursar.jobs().find(wrong).await.unwrap().unwrap();
         assert_eq!((wrong.life.state, wrong.life.error.unwrap().kind.as_str()), (JobState::Dead, "payload"));
-        assert_eq!(state(&bursar, other).await, JobState::Queued, "what nobody handles is not leased");
+        assert_eq!(state(&bursar, other).await, JobState::Queued, "a kind without a handler is not leased");
         bursar.close().await;
     }
 }
 
 #[tokio::test]
-async fn usage_is_charged_and_progress_is_told() {
+async fn usage_is_charged_and_progress_is_published() {
     for engine in ENGINES {
         let bursar = open_live(engine).await;
         bursar.ledger().define("team", budget(100)).await.unwrap();
@@ -159,8 +159,8 @@ async fn usage_is_charged_and_progress_is_told() {
         let mut notices = bursar.listen();
         let id = enqueue_held(&bursar, "q", "team", 40).await;
         let worker = bursar.worker().queue("q").on("work", handler).start().unwrap();
-        let told = soon(progress.next()).await.unwrap().unwrap();
-        assert_eq!((told.job, told.progress.message.as_deref()), (id, Some("half")));
+        let report = soon(progress.next()).await.unwrap().unwrap();
+        assert_eq!((report.job, report.progress.message.as_deref()), (id, Some("half")));
         until(&mut notices, id, "job.succeeded").await;
         assert_eq!(balance(&bursar, "team").await, (15, 0));
         worker.drain().await.unwrap();
@@ -169,7 +169,7 @@ async fn usage_is_charged_and_progress_is_told() {
 }
 
 #[tokio::test]
-async fn draining_hands_back_what_was_not_begun_without_burning_an_attempt() {
+async fn draining_returns_unstarted_jobs_without_counting_an_attempt() {
     for engine in ENGINES {
         let bursar = open_live(engine).await;
         let gate = Arc::new(Notify::new());
@@ -190,16 +190,16 @@ async fn draining_hands_back_what_was_not_begun_without_burning_an_attempt() {
                 }
             }
         };
-        // Short jobs first, so that the worker leases ahead; then one that holds its only place.
+        // Short jobs first, so that the worker prefetches; then one that occupies its only slot.
         let short = (0..200).map(|_| with_payload(job("q", "x"), &false));
         let long = (0..50).map(|_| with_payload(job("q", "x"), &true));
         bursar.jobs().enqueue_all(short.chain(long)).await.unwrap();
         let worker = bursar.worker().queue("q").concurrency(1).on("x", handler).start().unwrap();
         let running = soon(has_begun.recv()).await.unwrap();
         let report = worker.drain().await.unwrap();
-        assert_eq!(report.completed, 201, "what runs may come to its end");
+        assert_eq!(report.completed, 201, "running jobs may finish");
         assert_eq!(state(&bursar, running).await, JobState::Succeeded);
-        // What was leased by a call that was on its way is handed back when its answer finds nobody.
+        // Jobs leased by a call in flight are returned when the call is dropped.
         soon(async {
             while bursar.queues().figures("q", 1).await.unwrap().count(JobState::Leased) > 0 {
                 tokio::task::yield_now().await;
@@ -217,7 +217,7 @@ async fn draining_hands_back_what_was_not_begun_without_burning_an_attempt() {
 }
 
 #[tokio::test]
-async fn a_handler_that_never_ends_is_dropped_after_its_grace() {
+async fn a_handler_that_never_ends_is_dropped_after_the_grace_period() {
     for engine in ENGINES {
         let bursar = open_live(engine).await;
         let id = bursar.jobs().enqueue(job("q", "x")).await.unwrap().id;
@@ -237,13 +237,13 @@ async fn a_handler_that_never_ends_is_dropped_after_its_grace() {
 }
 
 #[tokio::test]
-async fn a_cancelled_job_is_told_to_its_handler() {
+async fn a_handler_learns_that_its_job_is_cancelled() {
     for engine in ENGINES {
         let bursar = open_live(engine).await;
         let id = bursar.jobs().enqueue(job("q", "x")).await.unwrap().id;
         let mut notices = bursar.listen();
         let handler = async |(): (), context: JobContext| match context.stopped().await {
-            Stop::Cancelled => Err::<(), _>(HandlerError::retry("stopped", "as told")),
+            Stop::Cancelled => Err::<(), _>(HandlerError::retry("stopped", "by cancellation")),
             other => panic!("{other:?}"),
         };
         let worker = bursar.worker().queue("q").lease(LEASE.into()).on("x", handler).start().unwrap();
@@ -276,11 +276,11 @@ async fn heartbeats_keep_a_lease_for_several_times_its_length() {
         let worker = bursar.worker().queue("q").lease(LEASE.into()).on("x", handler).start().unwrap();
         until(&mut notices, id, "job.leased").await;
         let leased = bursar.jobs().find(id).await.unwrap().unwrap().life.lease.unwrap();
-        // Until the lease has been put off to three times its length.
+        // Until the lease has been renewed to three times its length.
         soon(async {
             loop {
                 let life = bursar.jobs().find(id).await.unwrap().unwrap().life;
-                assert_eq!((life.state, life.attempts), (JobState::Leased, 1), "it was never taken back");
+                assert_eq!((life.state, life.attempts), (JobState::Leased, 1), "the lease was never taken back");
                 if life.lease.unwrap().until >= leased.since.after(LEASE).after(LEASE).after(LEASE) {
                     break;
                 }
@@ -297,7 +297,7 @@ async fn heartbeats_keep_a_lease_for_several_times_its_length() {
 }
 
 #[tokio::test]
-async fn a_lost_lease_is_told_to_the_handler_and_its_spend_is_charged_once() {
+async fn a_handler_learns_of_its_lost_lease_and_usage_is_charged_once() {
     for engine in ENGINES {
         let (bursar, clock) = open(engine).await;
         eager(&bursar, "q").await;
@@ -320,7 +320,7 @@ async fn a_lost_lease_is_told_to_the_handler_and_its_spend_is_charged_once() {
         };
         let worker = bursar.worker().queue("q").lease(LEASE.into()).on("work", handler).start().unwrap();
         until(&mut notices, id, "job.leased").await;
-        // The lease lapses, unless a heartbeat comes in between.
+        // The lease expires, unless a heartbeat comes in between.
         soon(async {
             while bursar.tend(10).await.unwrap().rescued == 0 {
                 clock.advance(secs(1));
@@ -328,14 +328,14 @@ async fn a_lost_lease_is_told_to_the_handler_and_its_spend_is_charged_once() {
         })
         .await;
         // In either order.
-        let mut told = Vec::new();
-        while !(told.contains(&"job.succeeded") && told.contains(&"job.billed")) {
-            told.push(soon(notices.next()).await.unwrap().unwrap().event().kind());
+        let mut kinds = Vec::new();
+        while !(kinds.contains(&"job.succeeded") && kinds.contains(&"job.billed")) {
+            kinds.push(soon(notices.next()).await.unwrap().unwrap().event().kind());
         }
         let report = worker.drain().await.unwrap();
         assert_eq!((report.completed, report.lost), (1, 1));
         assert_eq!(runs.load(Ordering::SeqCst), 2);
-        // What the second run cost is settled with the hold; what the first one spent is charged beside it.
+        // The cost of the second run is settled with the hold; the usage of the first is charged in addition.
         assert_eq!(balance(&bursar, "team").await, (27, 0));
         assert_eq!(bursar.jobs().find(id).await.unwrap().unwrap().total_cost(), 27);
         bursar.close().await;

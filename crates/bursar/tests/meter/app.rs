@@ -1,4 +1,4 @@
-//! A service that is metered, on either engine.
+//! A metered service on either database.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ use tower::ServiceExt;
 /// The full hour at which every test begins.
 pub(crate) const START: i64 = 1_800_000_000;
 
-/// Runs each body on both engines.
+/// Runs each test on both databases.
 macro_rules! on_both_engines {
     ($($name:ident,)*) => {
         mod sqlite {
@@ -39,7 +39,7 @@ macro_rules! on_both_engines {
 }
 pub(crate) use on_both_engines;
 
-/// A metered service and what it stands on.
+/// A metered service with its instance of Bursar.
 pub(crate) struct App {
     pub(crate) bursar: Bursar,
     pub(crate) clock: Arc<ManualClock>,
@@ -48,15 +48,15 @@ pub(crate) struct App {
     pub(crate) seen: Arc<Seen>,
 }
 
-/// What the handlers have seen.
+/// What the handlers have recorded.
 #[derive(Default)]
 pub(crate) struct Seen {
     served: AtomicUsize,
-    /// A handler that does not end has begun.
+    /// Notified when a handler that never ends has started.
     pub(crate) begun: Notify,
 }
 
-/// What was answered.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -73,7 +73,7 @@ impl Answer {
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// Limit, remaining and reset, as the headers tell them.
+    /// Returns limit, remaining and reset from the headers.
     pub(crate) fn quota(&self) -> [i64; 3] {
         ["x-quota-limit", "x-quota-remaining", "x-quota-reset"]
             .map(|name| self.header(name).unwrap_or_else(|| panic!("{name}: {self:?}")).parse().unwrap())
@@ -94,16 +94,16 @@ fn costs() -> CostModel {
 }
 
 impl App {
-    /// The service on a database of its own, with a quota of so many units an hour.
+    /// Opens the service on a database of its own, with a quota of `quota` units an hour.
     pub(crate) async fn open(url: String, quota: i64) -> App {
         App::open_with(url, |meter| meter.set(|settings| settings.quota = hourly(quota))).await
     }
 
-    /// The same with other settings.
+    /// Opens the service with other settings.
     pub(crate) async fn open_with(url: String, set: impl FnOnce(MeterBuilder) -> MeterBuilder) -> App {
         let clock = Arc::new(ManualClock::at(Time::from_micros(START * 1_000_000)));
         let bursar = Bursar::options(&url).clock(clock.clone()).upkeep(None).open().await.unwrap();
-        // A slow machine is no failure, unless a test is about it.
+        // A long timeout, so that a slow machine does not fail tests.
         let builder = Meter::builder(bursar.clone()).clock(clock.clone()).costs(costs());
         let builder = builder.set(|settings| settings.patience_ms = 120_000);
         let meter = set(builder).build().unwrap();
@@ -112,7 +112,7 @@ impl App {
         App { bursar, clock, meter, router, seen }
     }
 
-    /// How many requests have come to a handler.
+    /// Returns the number of requests that reached a handler.
     pub(crate) fn served(&self) -> usize {
         self.seen.served.load(Ordering::SeqCst)
     }
@@ -122,7 +122,7 @@ impl App {
         self.ask(request(method, uri).header("x-agent-id", key(agent)).body(body.into()).unwrap()).await
     }
 
-    /// Sends a request as it is.
+    /// Sends a request.
     pub(crate) async fn ask(&self, request: Request<Body>) -> Answer {
         let response = self.router.clone().oneshot(request).await.unwrap();
         let (head, body) = response.into_parts();
@@ -130,14 +130,14 @@ impl App {
         Answer { status: head.status.as_u16(), headers: head.headers, text }
     }
 
-    /// What an agent has spent and holds.
+    /// Returns the units that an agent has posted and holds.
     pub(crate) async fn spent(&self, agent: u8) -> (i64, i64) {
         let view = self.bursar.ledger().budget(caller(agent).scope()).await.unwrap();
         let view = view.unwrap_or_else(|| panic!("agent {agent} has no budget"));
         (view.balances[0].posted, view.balances[0].held)
     }
 
-    /// That the books are right, and that the journal says the same.
+    /// Asserts that the balances are correct, also after a rebuild from the journal.
     pub(crate) async fn books_are_right(self) {
         let standing = self.meter.status(&caller(1)).await.unwrap();
         let report = self.bursar.verify().await.unwrap();
@@ -150,7 +150,7 @@ impl App {
     }
 }
 
-/// So many units an hour.
+/// Returns a limit of `units` an hour.
 pub(crate) fn hourly(units: i64) -> Vec<Limit> {
     vec![Limit::new(units, "hour".parse().unwrap())]
 }
@@ -159,7 +159,7 @@ pub(crate) fn request(method: &str, uri: &str) -> http::request::Builder {
     Request::builder().method(method).uri(uri)
 }
 
-/// The key of an agent.
+/// Returns the public key of an agent.
 pub(crate) fn key(agent: u8) -> String {
     format!("{agent:02x}").repeat(32)
 }
@@ -168,11 +168,11 @@ pub(crate) fn caller(agent: u8) -> Caller {
     Caller::new(&key(agent)).unwrap()
 }
 
-/// Waits until something is told.
-pub(crate) async fn told(notices: &mut Notices, kind: &str) {
+/// Waits for an event of a kind.
+pub(crate) async fn wait_for(notices: &mut Notices, kind: &str) {
     loop {
         let next = tokio::time::timeout(Duration::from_secs(120), notices.next()).await;
-        let next = next.unwrap_or_else(|_| panic!("{kind} is not told")).expect("open").expect("not lagging");
+        let next = next.unwrap_or_else(|_| panic!("no {kind} within two minutes")).expect("open").expect("not lagging");
         if next.event().kind() == kind {
             return;
         }
@@ -206,7 +206,7 @@ fn router(meter: &Meter, seen: Arc<Seen>) -> Router {
         .with_state(seen)
 }
 
-/// Says what it cost, if it is told to.
+/// Reports its cost if the query has one.
 async fn work(State(seen): State<Arc<Seen>>, Query(work): Query<Work>, body: Bytes) -> axum::response::Response {
     seen.served.fetch_add(1, Ordering::SeqCst);
     match work.cost {
@@ -215,20 +215,20 @@ async fn work(State(seen): State<Arc<Seen>>, Query(work): Query<Work>, body: Byt
     }
 }
 
-/// Says what it has cost so far, and panics.
+/// Reports its cost so far, and panics.
 async fn crash(Query(work): Query<Work>, Extension(cost): Extension<ActualCost>) -> &'static str {
     work.cost.inspect(|units| cost.set(*units));
     panic!("a handler that panics")
 }
 
-/// Says what it has cost so far, and never ends.
+/// Reports its cost so far, and never ends.
 async fn hang(State(seen): State<Arc<Seen>>, Query(work): Query<Work>, Extension(cost): Extension<ActualCost>) {
     work.cost.inspect(|units| cost.set(*units));
     seen.begun.notify_one();
     std::future::pending::<()>().await;
 }
 
-/// Says what it cost with each part that it sends.
+/// Reports its cost with each part of the body that it sends.
 async fn stream(Extension(cost): Extension<ActualCost>) -> Body {
     cost.at_end();
     let parts = (1..=3).map(move |part| {
@@ -238,7 +238,7 @@ async fn stream(Extension(cost): Extension<ActualCost>) -> Body {
     Body::from_stream(Parts(parts))
 }
 
-/// A stream of what an iterator gives.
+/// A stream of an iterator's items.
 struct Parts<I>(I);
 
 impl<I: Iterator + Unpin> futures_util::Stream for Parts<I> {

@@ -1,4 +1,4 @@
-//! Who pays, and who is turned away for not saying it.
+//! How callers are identified, and what happens to requests without a valid caller.
 
 use axum::body::Body;
 use axum::http::HeaderName;
@@ -7,13 +7,13 @@ use bursar::meter::{Anonymous, ApiKey, Caller, FromExtension, FromHeader};
 use crate::app::{App, caller, key, on_both_engines, request};
 
 on_both_engines! {
-    who_says_nonsense_is_told_so,
-    who_says_nothing_is_served_shares_or_is_turned_away,
-    endless_callers_leave_nothing_in_memory_and_a_row_each,
-    any_way_of_knowing_callers_will_do,
+    a_malformed_caller_id_is_refused,
+    anonymous_requests_are_served_or_share_a_quota_or_are_refused,
+    each_admitted_caller_has_a_row_and_refused_ones_have_none,
+    callers_can_be_identified_in_several_ways,
 }
 
-async fn who_says_nonsense_is_told_so(url: String) {
+async fn a_malformed_caller_id_is_refused(url: String) {
     let app = App::open(url, 100).await;
     let hostile: [&[u8]; 8] =
         [b"", b"a", b"zz", &[b'f'; 63], &[b'f'; 65], &[b'f'; 4_000], &[0xff; 64], b"../../../etc/passwd"];
@@ -33,7 +33,7 @@ async fn who_says_nonsense_is_told_so(url: String) {
     assert_eq!(app.ask(twice.body(Body::empty()).unwrap()).await.status, 400);
     assert_eq!((app.served(), app.meter.counters().rejected), (0, 9));
     assert_eq!(app.bursar.ledger().budgets("", None, 10).await.unwrap(), []);
-    // In capitals it is the same caller.
+    // An upper-case key is the same caller.
     app.send(1, "GET", "/other", Body::empty()).await;
     let capitals = request("GET", "/other").header("x-agent-id", key(1).to_uppercase());
     assert_eq!(app.ask(capitals.body(Body::empty()).unwrap()).await.quota()[1], 98);
@@ -43,7 +43,7 @@ async fn who_says_nonsense_is_told_so(url: String) {
     app.books_are_right().await;
 }
 
-async fn who_says_nothing_is_served_shares_or_is_turned_away(url: String) {
+async fn anonymous_requests_are_served_or_share_a_quota_or_are_refused(url: String) {
     let plain = || request("GET", "/other").body(Body::empty()).unwrap();
     let app = App::open(url, 100).await;
     let answer = app.ask(plain()).await;
@@ -68,13 +68,13 @@ async fn who_says_nothing_is_served_shares_or_is_turned_away(url: String) {
     assert_eq!((answer.status, answer.json()["type"].as_str()), (401, Some("/problems/unauthorized")));
     assert!(answer.header("www-authenticate").is_some());
     assert_eq!((app.served(), app.meter.counters().rejected), (0, 1));
-    // Health is for everybody.
+    // Health checks need no caller.
     let health = request("GET", "/livez").body(Body::empty()).unwrap();
     assert_eq!(app.ask(health).await.status, 200);
     app.bursar.close().await;
 }
 
-async fn endless_callers_leave_nothing_in_memory_and_a_row_each(url: String) {
+async fn each_admitted_caller_has_a_row_and_refused_ones_have_none(url: String) {
     let app = App::open(url, 1).await;
     let tasks = (0..500u32).map(|number| {
         let (meter, agent) = (app.meter.clone(), Caller::new(&format!("{number:064x}")).unwrap());
@@ -84,7 +84,7 @@ async fn endless_callers_leave_nothing_in_memory_and_a_row_each(url: String) {
         assert!(task.await.unwrap());
     }
     assert_eq!(app.bursar.ledger().budgets("agent:", None, 1_000).await.unwrap().len(), 500);
-    // Whoever is refused at once leaves nothing at all.
+    // A caller whose first request is refused has no row.
     for number in 500..600u32 {
         let agent = Caller::new(&format!("{number:064x}")).unwrap();
         assert!(app.meter.check_and_record(&agent, 2).await.unwrap().is_err());
@@ -93,9 +93,9 @@ async fn endless_callers_leave_nothing_in_memory_and_a_row_each(url: String) {
     app.books_are_right().await;
 }
 
-/// No router, no axum: a function from one body to another.
+/// Without a router or axum: a plain service function.
 #[tokio::test]
-async fn any_service_of_http_bodies_can_be_metered() {
+async fn any_tower_service_can_be_metered() {
     use axum::body::Bytes;
     use bursar::meter::{CountedBody, Meter};
     use http_body_util::{BodyExt, Empty, Full};
@@ -110,8 +110,8 @@ async fn any_service_of_http_bodies_can_be_metered() {
             Ok::<_, std::convert::Infallible>(axum::http::Response::new(Empty::<Bytes>::new()))
         }));
     for status in [200, 429] {
-        let asked = request("POST", "/").header("x-agent-id", key(1)).body(Full::from("question")).unwrap();
-        let answer = service.clone().oneshot(asked).await.unwrap();
+        let http_request = request("POST", "/").header("x-agent-id", key(1)).body(Full::from("question")).unwrap();
+        let answer = service.clone().oneshot(http_request).await.unwrap();
         assert_eq!(answer.status().as_u16(), status);
         let body = answer.into_body().collect().await.unwrap().to_bytes();
         assert_eq!(body.is_empty(), status == 200, "{body:?}");
@@ -119,24 +119,24 @@ async fn any_service_of_http_bodies_can_be_metered() {
     bursar.close().await;
 }
 
-async fn any_way_of_knowing_callers_will_do(url: String) {
+async fn callers_can_be_identified_in_several_ways(url: String) {
     let app = App::open_with(url, |meter| meter.identify(ApiKey::default())).await;
-    let asked = request("GET", "/other").header("x-api-key", "secret").body(Body::empty()).unwrap();
-    assert_eq!(app.ask(asked).await.quota()[1], 9_999);
+    let http_request = request("GET", "/other").header("x-api-key", "secret").body(Body::empty()).unwrap();
+    assert_eq!(app.ask(http_request).await.quota()[1], 9_999);
     let listed = app.bursar.ledger().budgets("agent:key:", None, 10).await.unwrap();
     assert_eq!(listed.len(), 1);
     assert!(!listed[0].scope.as_str().contains("secret"));
     app.bursar.close().await;
 
     let app = App::open_with("sqlite::memory:".into(), |meter| meter.identify(FromExtension)).await;
-    let asked = request("GET", "/other").extension(caller(7)).body(Body::empty()).unwrap();
-    assert_eq!(app.ask(asked).await.quota()[1], 9_999);
+    let http_request = request("GET", "/other").extension(caller(7)).body(Body::empty()).unwrap();
+    assert_eq!(app.ask(http_request).await.quota()[1], 9_999);
     assert_eq!(app.spent(7).await, (1, 0));
     app.bursar.close().await;
 
     let header = FromHeader(HeaderName::from_static("x-user"));
     let app = App::open_with("sqlite::memory:".into(), |meter| meter.identify(header)).await;
-    let asked = request("GET", "/other").header("x-user", "alice").body(Body::empty()).unwrap();
-    assert_eq!(app.ask(asked).await.quota()[1], 9_999);
+    let http_request = request("GET", "/other").header("x-user", "alice").body(Body::empty()).unwrap();
+    assert_eq!(app.ask(http_request).await.quota()[1], 9_999);
     app.bursar.close().await;
 }

@@ -1,10 +1,10 @@
-//! Whatever a file or a request says, nothing of the meter that reads it panics.
+//! Fuzz tests: no settings file and no request makes the meter panic.
 
 use axum::http::Request;
 use bursar::meter::{AgentId, ApiKey, Caller, ClientIp, Identify, MeterSettings, PathPattern};
 
 #[test]
-fn patterns_of_paths_match_what_is_made_of_them() {
+fn path_patterns_match_paths_made_from_them() {
     let samples = ["/v1/claims/{id}", "/docs/{*rest}", "/", "/a/{b}/c/", "/{a}/{*b}"];
     bursar_fuzz::texts(&samples, |text| {
         let Ok(pattern) = text.parse::<PathPattern>() else { return };
@@ -16,12 +16,12 @@ fn patterns_of_paths_match_what_is_made_of_them() {
         };
         let path: Vec<_> = text.split('/').map(filled).collect();
         assert!(pattern.matches(&path.join("/")), "{text:?} and {path:?}");
-        assert!(!pattern.matches("") && !pattern.matches("x"), "{text:?}: a path begins with a slash");
+        assert!(!pattern.matches("") && !pattern.matches("x"), "{text:?}: a path starts with a slash");
     });
 }
 
 #[test]
-fn any_path_is_matched_or_not() {
+fn matching_any_path_never_panics() {
     let patterns = ["/", "/a/{b}", "/a/{*rest}", "/{a}/b/"].map(|text| text.parse::<PathPattern>().unwrap());
     bursar_fuzz::texts(&["/a/b", "/a//b/", "//", "/a/%2F?x"], |path| {
         let open = patterns[2].matches(path);
@@ -31,7 +31,7 @@ fn any_path_is_matched_or_not() {
 }
 
 #[test]
-fn cost_models_of_any_text_are_read_or_refused() {
+fn any_settings_text_is_read_or_refused() {
     let deep = format!("costs = {}{}", "[".repeat(20_000), "]".repeat(20_000));
     let samples = [
         "patience_ms = 100\nhold_ms = 60_000\n[costs]\nbase = 3\nper_kib = 1\n",
@@ -51,11 +51,11 @@ fn cost_models_of_any_text_are_read_or_refused() {
             assert!(price.with_payload(u64::MAX) >= price.with_payload(0) && price.fixed >= 0, "{text:?}");
         }
     });
-    assert!(samples[..2].iter().all(|sample| MeterSettings::from_toml(sample).is_ok()), "the samples are good ones");
+    assert!(samples[..2].iter().all(|sample| MeterSettings::from_toml(sample).is_ok()), "the samples are valid");
 }
 
 #[test]
-fn callers_are_named_or_refused() {
+fn any_header_identifies_a_valid_caller_or_is_refused() {
     let agent = "0a".repeat(32);
     bursar_fuzz::bytes(&[agent.as_bytes(), b"Bearer abc", b"1.2.3.4, [::1]:80, 2001:db8::1", b"\xff"], |bytes| {
         let request = ["x-agent-id", "authorization", "x-api-key", "x-forwarded-for"].into_iter();

@@ -1,4 +1,4 @@
-//! The meter, in front of real services on both engines.
+//! The meter in front of real services, on both databases.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -1,4 +1,4 @@
-//! Operations whose cost is known only afterwards.
+//! Two-phase operations, whose cost is known only afterwards.
 
 use axum::body::{Body, Bytes};
 use bursar::Span;
@@ -7,32 +7,32 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tower::ServiceExt;
 
-use crate::app::{App, START, caller, key, on_both_engines, request, told};
+use crate::app::{App, START, caller, key, on_both_engines, request, wait_for};
 
 on_both_engines! {
-    what_the_handler_reports_is_charged,
+    the_cost_that_the_handler_reports_is_charged,
     a_handler_that_panics_is_charged,
-    a_caller_who_leaves_is_charged,
-    a_connection_that_breaks_is_charged,
-    a_body_is_settled_when_it_has_been_sent_or_left,
-    a_payload_of_untold_size_is_counted_as_it_comes,
-    what_takes_longer_than_its_hold_is_charged_all_the_same,
-    a_budget_that_refuses_overruns_is_charged_what_it_admits,
-    the_same_by_hand,
+    a_cancelled_request_is_charged,
+    a_broken_connection_is_charged,
+    a_streamed_response_is_settled_when_it_ends_or_is_dropped,
+    a_payload_of_unknown_size_is_counted_as_it_arrives,
+    a_request_longer_than_its_hold_is_charged,
+    a_budget_that_refuses_overruns_is_charged_the_estimate,
+    units_can_be_reserved_without_the_middleware,
 }
 
-async fn what_the_handler_reports_is_charged(url: String) {
+async fn the_cost_that_the_handler_reports_is_charged(url: String) {
     let app = App::open(url, 100).await;
-    // Twenty are set aside for each; the header tells what is left once it is settled.
+    // Twenty units are held for each; the header reports what is left after the settlement.
     for (uri, left) in [("/work?cost=3", 97), ("/work?cost=0", 97), ("/work", 77), ("/work?cost=30", 47)] {
         let answer = app.send(1, "POST", uri, "payload").await;
         assert_eq!((answer.status, answer.text.as_str(), answer.quota()[1]), (200, "payload", left), "{uri}");
         assert_eq!(app.spent(1).await, (100 - left, 0), "{uri}");
     }
-    // An operation of one phase is paid before it is served, whatever is reported then.
+    // A one-phase operation is charged before it is served; a reported cost is ignored.
     let other = app.send(1, "POST", "/claims", "").await;
     assert_eq!(other.quota()[1], 37);
-    // The estimate must fit, though it would have cost less.
+    // The quota must admit the estimate, even if the actual cost would be lower.
     app.meter.check_and_record(&caller(1), 18).await.unwrap().unwrap();
     assert_eq!(app.send(1, "POST", "/work?cost=1", "").await.status, 429);
     assert_eq!(app.spent(1).await, (81, 0));
@@ -43,33 +43,33 @@ async fn a_handler_that_panics_is_charged(url: String) {
     let app = App::open(url, 100).await;
     let mut notices = app.bursar.listen();
     for (uri, spent) in [("/crash?cost=4", 4), ("/crash", 24)] {
-        let asked = request("POST", uri).header("x-agent-id", key(1)).body(Body::empty()).unwrap();
-        let crashed = tokio::spawn(app.router.clone().oneshot(asked)).await;
+        let http_request = request("POST", uri).header("x-agent-id", key(1)).body(Body::empty()).unwrap();
+        let crashed = tokio::spawn(app.router.clone().oneshot(http_request)).await;
         assert!(crashed.unwrap_err().is_panic());
-        told(&mut notices, "hold.committed").await;
+        wait_for(&mut notices, "hold.committed").await;
         assert_eq!(app.spent(1).await, (spent, 0), "{uri}");
     }
     assert_eq!(app.meter.counters().abandoned, 2);
     app.books_are_right().await;
 }
 
-async fn a_caller_who_leaves_is_charged(url: String) {
+async fn a_cancelled_request_is_charged(url: String) {
     let app = App::open(url, 100).await;
     let mut notices = app.bursar.listen();
     for (uri, spent) in [("/hang?cost=4", 4), ("/hang", 24)] {
-        let asked = request("POST", uri).header("x-agent-id", key(1)).body(Body::empty()).unwrap();
-        let serving = tokio::spawn(app.router.clone().oneshot(asked));
+        let http_request = request("POST", uri).header("x-agent-id", key(1)).body(Body::empty()).unwrap();
+        let serving = tokio::spawn(app.router.clone().oneshot(http_request));
         app.seen.begun.notified().await;
         assert_eq!(app.spent(1).await.1, 20);
         serving.abort();
-        told(&mut notices, "hold.committed").await;
+        wait_for(&mut notices, "hold.committed").await;
         assert_eq!(app.spent(1).await, (spent, 0), "{uri}");
     }
     assert_eq!(app.meter.counters().abandoned, 2);
     app.books_are_right().await;
 }
 
-/// Serves an application on a port of its own.
+/// Serves the application on a port of its own.
 async fn serve(app: &App) -> std::net::SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -78,56 +78,56 @@ async fn serve(app: &App) -> std::net::SocketAddr {
     address
 }
 
-/// A request as it is written, without its end.
+/// Returns the start of an HTTP request's head.
 fn head(method: &str, path: &str) -> String {
     format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nX-Agent-Id: {}\r\nConnection: close\r\n", key(1))
 }
 
-async fn a_connection_that_breaks_is_charged(url: String) {
+async fn a_broken_connection_is_charged(url: String) {
     let app = App::open(url, 100).await;
     let mut notices = app.bursar.listen();
     let mut stream = TcpStream::connect(serve(&app).await).await.unwrap();
     stream.write_all((head("POST", "/hang?cost=9") + "Content-Length: 0\r\n\r\n").as_bytes()).await.unwrap();
     app.seen.begun.notified().await;
     drop(stream);
-    told(&mut notices, "hold.committed").await;
+    wait_for(&mut notices, "hold.committed").await;
     assert_eq!(app.spent(1).await, (9, 0));
     app.books_are_right().await;
 }
 
-async fn a_body_is_settled_when_it_has_been_sent_or_left(url: String) {
+async fn a_streamed_response_is_settled_when_it_ends_or_is_dropped(url: String) {
     let app = App::open(url, 100).await;
     let mut notices = app.bursar.listen();
-    // Three parts at two units each: what is left is told before any of them is sent.
+    // Three parts at two units each. The header reports what is left before any part is sent.
     let answer = app.send(1, "GET", "/stream", Body::empty()).await;
     assert_eq!((answer.text.as_str(), answer.quota()[1]), ("part 1;part 2;part 3;", 80));
-    told(&mut notices, "hold.committed").await;
+    wait_for(&mut notices, "hold.committed").await;
     assert_eq!(app.spent(1).await, (6, 0));
     assert_eq!(app.meter.counters().abandoned, 0);
-    // Who leaves after the second part pays for two.
-    let asked = request("GET", "/stream").header("x-agent-id", key(1)).body(Body::empty()).unwrap();
-    let mut body = app.router.clone().oneshot(asked).await.unwrap().into_body();
+    // A client that disconnects after the second part is charged for two.
+    let http_request = request("GET", "/stream").header("x-agent-id", key(1)).body(Body::empty()).unwrap();
+    let mut body = app.router.clone().oneshot(http_request).await.unwrap().into_body();
     for part in ["part 1;", "part 2;"] {
         assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), Bytes::from(part));
     }
     drop(body);
-    told(&mut notices, "hold.committed").await;
+    wait_for(&mut notices, "hold.committed").await;
     assert_eq!(app.spent(1).await, (10, 0));
     assert_eq!(app.meter.counters().abandoned, 1);
     app.books_are_right().await;
 }
 
-async fn a_payload_of_untold_size_is_counted_as_it_comes(url: String) {
+async fn a_payload_of_unknown_size_is_counted_as_it_arrives(url: String) {
     let app = App::open(url, 200).await;
     let address = serve(&app).await;
     let send = async |path: &str, kib: usize| {
         let part = format!("400\r\n{}\r\n", "x".repeat(1_024));
-        let asked =
+        let text =
             head("POST", path) + "Transfer-Encoding: chunked\r\n\r\n" + &part.repeat(kib) + "1\r\nx\r\n0\r\n\r\n";
         let (mut read, mut write) = TcpStream::connect(address).await.unwrap().into_split();
-        // Who is answered before its payload was read may be cut off while it still sends: what it was answered counts.
+        // The server may close the connection while the payload is still being sent; only its response matters.
         let sending = async {
-            let _ = write.write_all(asked.as_bytes()).await;
+            let _ = write.write_all(text.as_bytes()).await;
         };
         let reading = async {
             let mut answer = Vec::new();
@@ -136,37 +136,37 @@ async fn a_payload_of_untold_size_is_counted_as_it_comes(url: String) {
         };
         tokio::join!(sending, reading).1
     };
-    // Ten, and one for each KiB that was begun: 64 KiB are set aside, three have come.
+    // Ten units, and one for each started KiB: 64 KiB are held, three have arrived.
     let answer = send("/claims", 2).await;
     assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("2049"), "{answer}");
     assert!(answer.contains("x-quota-remaining: 187\r\n"), "{answer}");
     assert_eq!(app.spent(1).await, (13, 0));
-    // Where the payload costs nothing, its size is nobody's affair.
+    // If the payload costs nothing, it is not counted.
     assert!(send("/other", 70).await.contains("x-quota-remaining: 186\r\n"));
-    // More than was set aside is charged all the same.
+    // A payload larger than the held units is charged in full.
     assert!(send("/claims", 70).await.contains("x-quota-remaining: 105\r\n"));
     assert_eq!(app.spent(1).await, (95, 0));
-    // What is set aside must fit.
+    // The quota must admit the units to be held.
     app.meter.check_and_record(&caller(1), 32).await.unwrap().unwrap();
     assert!(send("/claims", 1).await.starts_with("HTTP/1.1 429"));
     assert_eq!(app.spent(1).await, (127, 0));
     app.books_are_right().await;
 }
 
-async fn what_takes_longer_than_its_hold_is_charged_all_the_same(url: String) {
+async fn a_request_longer_than_its_hold_is_charged(url: String) {
     let app = App::open(url, 30).await;
     let reserved = app.meter.reserve(&caller(1), 20).await.unwrap().unwrap();
     assert!(app.meter.reserve(&caller(1), 20).await.unwrap().is_err());
     app.clock.advance(Span::from_secs(301));
-    // Nothing is set aside for it any more, so that others may come first …
+    // The hold has expired, so another charge is admitted.
     app.meter.check_and_record(&caller(1), 25).await.unwrap().unwrap();
-    // … and what it cost is charged in full.
+    // The late settlement is charged in full.
     reserved.settle(20).await.unwrap();
     assert_eq!(app.spent(1).await, (45, 0));
     app.books_are_right().await;
 }
 
-async fn a_budget_that_refuses_overruns_is_charged_what_it_admits(url: String) {
+async fn a_budget_that_refuses_overruns_is_charged_the_estimate(url: String) {
     let app = App::open(url, 100).await;
     let mut budget = bursar::Budget::new(crate::app::hourly(100));
     budget.hold.overrun = bursar::Cover::Refuse;
@@ -177,7 +177,7 @@ async fn a_budget_that_refuses_overruns_is_charged_what_it_admits(url: String) {
     app.books_are_right().await;
 }
 
-async fn the_same_by_hand(url: String) {
+async fn units_can_be_reserved_without_the_middleware(url: String) {
     let app = App::open(url, 100).await;
     let mut notices = app.bursar.listen();
     let reserved = app.meter.reserve(&caller(1), 40).await.unwrap().unwrap();
@@ -185,10 +185,10 @@ async fn the_same_by_hand(url: String) {
     let standing = reserved.settle(15).await.unwrap();
     assert_eq!((standing.limits[0].remaining, standing.limits[0].used()), (85, 15));
     assert_eq!(standing.limits[0].reset_at.map(bursar::meter::unix_seconds), Some(START + 3_600));
-    // Who does not say what it cost pays what was set aside.
+    // A dropped reservation is charged its estimate.
     drop(app.meter.reserve(&caller(1), 40).await.unwrap().unwrap());
-    told(&mut notices, "hold.committed").await;
-    told(&mut notices, "hold.committed").await;
+    wait_for(&mut notices, "hold.committed").await;
+    wait_for(&mut notices, "hold.committed").await;
     assert_eq!(app.spent(1).await, (55, 0));
     app.books_are_right().await;
 }

@@ -1,4 +1,4 @@
-//! What a quota admits, and what its callers are told.
+//! What a quota admits, and what responses report of it.
 
 use std::collections::HashMap;
 
@@ -10,15 +10,15 @@ use crate::app::{App, START, caller, hourly, key, on_both_engines, request};
 on_both_engines! {
     by_default_a_caller_has_ten_thousand_units_an_hour,
     operations_cost_what_the_model_says,
-    beyond_the_quota_nothing_is_forwarded_and_nothing_charged,
-    many_tasks_at_one_quota_never_overrun_it,
-    whoever_comes_first_makes_the_budget_once,
-    all_limits_must_admit_and_the_tightest_is_told,
-    a_limit_of_ones_own_overrides_the_quota_up_and_down,
-    another_quota_reaches_those_who_have_no_limit_of_their_own,
-    the_quota_is_whole_again_when_the_hour_turns,
+    a_request_beyond_the_quota_is_neither_served_nor_charged,
+    concurrent_requests_never_exceed_a_quota,
+    the_first_charge_defines_the_budget_once,
+    all_limits_must_admit_and_the_tightest_is_reported,
+    a_callers_own_limit_overrides_the_quota,
+    a_new_quota_applies_to_callers_without_their_own_limit,
+    the_quota_resets_at_the_full_hour,
     a_frozen_quota_admits_nothing,
-    tenants_have_quotas_of_their_own,
+    each_tenant_has_its_own_quotas,
 }
 
 async fn by_default_a_caller_has_ten_thousand_units_an_hour(url: String) {
@@ -28,13 +28,13 @@ async fn by_default_a_caller_has_ten_thousand_units_an_hour(url: String) {
     assert_eq!(answer.quota(), [10_000, 9_999, START + 3_600]);
     assert_eq!(answer.header("ratelimit-policy"), Some("\"hour@UTC\";q=10000;w=3600"));
     assert_eq!(answer.header("ratelimit"), Some("\"hour@UTC\";r=9999;t=3600"));
-    // A quota is a budget, and shows wherever budgets do.
+    // A quota is a budget, and listed with them.
     let ledger = app.bursar.ledger();
     assert_eq!(ledger.remaining(caller(1).scope()).await.unwrap()[0].remaining, Some(9_999));
     let listed = ledger.budgets("agent:", None, 10).await.unwrap();
     assert_eq!(listed.len(), 1);
     assert_eq!((listed[0].scope.as_str(), listed[0].balances[0].posted), (&*format!("agent:{}", key(1)), 1));
-    // Who was never seen has all of it, and asking makes no budget.
+    // A new caller has the full quota, and reading it defines no budget.
     let fresh = app.meter.status(&caller(2)).await.unwrap();
     assert_eq!((fresh.limits[0].remaining, fresh.limits[0].used()), (10_000, 0));
     assert!(ledger.budget(caller(2).scope()).await.unwrap().is_none());
@@ -58,7 +58,7 @@ async fn operations_cost_what_the_model_says(url: String) {
         left -= cost;
         assert_eq!((answer.status, answer.quota()[1]), (200, left), "{method} {uri} {bytes}");
     }
-    // What is bypassed costs nothing and tells nothing; nor does what is not there cost nothing.
+    // A bypassed request costs nothing and has no headers. A request for an unknown path costs one unit.
     let health = app.send(1, "GET", "/livez", Body::empty()).await;
     assert_eq!((health.status, health.header("x-quota-limit")), (200, None));
     let missing = app.send(1, "GET", "/nowhere", Body::empty()).await;
@@ -68,7 +68,7 @@ async fn operations_cost_what_the_model_says(url: String) {
     app.books_are_right().await;
 }
 
-async fn beyond_the_quota_nothing_is_forwarded_and_nothing_charged(url: String) {
+async fn a_request_beyond_the_quota_is_neither_served_nor_charged(url: String) {
     let app = App::open(url, 25).await;
     for left in [15, 5] {
         assert_eq!(app.send(1, "POST", "/claims", Body::empty()).await.quota()[1], left);
@@ -89,7 +89,7 @@ async fn beyond_the_quota_nothing_is_forwarded_and_nothing_charged(url: String) 
     assert_eq!((violation["requested"].as_i64(), violation["available"].as_i64()), (Some(10), Some(5)));
     assert_eq!(app.served(), 2);
     assert_eq!(app.spent(1).await, (20, 0));
-    // What is cheaper still fits; what no empty window would hold is told so, and to wait is no advice.
+    // A cheaper request is still admitted. A request above the whole limit has no retry-after.
     assert_eq!(app.send(1, "GET", "/claims", Body::empty()).await.quota()[1], 0);
     let never = app.send(1, "POST", "/claims", "x".repeat(20 << 10)).await;
     assert_eq!((never.status, never.header("retry-after")), (429, None));
@@ -99,16 +99,16 @@ async fn beyond_the_quota_nothing_is_forwarded_and_nothing_charged(url: String) 
     app.books_are_right().await;
 }
 
-async fn many_tasks_at_one_quota_never_overrun_it(url: String) {
+async fn concurrent_requests_never_exceed_a_quota(url: String) {
     let app = App::open(url, 1_000).await;
-    // Seven units each, in one phase or in two; a quota of 1,000 has place for 142 of them.
+    // Each costs seven units, in one phase or in two; a quota of 1,000 admits 142 of them.
     let tasks = (0..300).map(|task| {
         let router = app.router.clone();
         let uri = if task % 2 == 0 { "/claims?lens=a,b" } else { "/work?cost=7" };
         let method = if task % 2 == 0 { "GET" } else { "POST" };
         tokio::spawn(async move {
-            let asked = request(method, uri).header("x-agent-id", key(1)).body(Body::empty()).unwrap();
-            tower::ServiceExt::oneshot(router, asked).await.unwrap().status().as_u16()
+            let http_request = request(method, uri).header("x-agent-id", key(1)).body(Body::empty()).unwrap();
+            tower::ServiceExt::oneshot(router, http_request).await.unwrap().status().as_u16()
         })
     });
     let mut answers: HashMap<u16, usize> = HashMap::new();
@@ -121,7 +121,7 @@ async fn many_tasks_at_one_quota_never_overrun_it(url: String) {
     let (posted, held) = app.spent(1).await;
     assert_eq!((posted, held), (served as i64 * 7, 0));
     assert!(posted <= 1_000, "{posted}");
-    // What was set aside by estimates may have turned some away, but what is left now goes to the last unit.
+    // Held estimates may have refused some requests, but all units that are left now can be spent.
     for _ in served..142 {
         assert_eq!(app.send(1, "GET", "/claims?lens=a,b", Body::empty()).await.status, 200);
     }
@@ -130,7 +130,7 @@ async fn many_tasks_at_one_quota_never_overrun_it(url: String) {
     app.books_are_right().await;
 }
 
-async fn whoever_comes_first_makes_the_budget_once(url: String) {
+async fn the_first_charge_defines_the_budget_once(url: String) {
     let app = App::open(url, 1_000).await;
     let tasks = (0..60).map(|task| {
         let (meter, agent) = (app.meter.clone(), caller(task % 3));
@@ -149,9 +149,9 @@ async fn whoever_comes_first_makes_the_budget_once(url: String) {
     app.books_are_right().await;
 }
 
-/// Two nodes on one database, and callers that neither has seen.
+/// Two nodes on one database, and callers that are new to both.
 #[tokio::test(flavor = "multi_thread")]
-async fn two_nodes_never_overrun_a_quota_that_both_make() {
+async fn two_nodes_never_exceed_a_quota_that_both_define() {
     let url = bursar_testkit::fresh_database();
     let nodes = [App::open(url.clone(), 50).await, App::open(url, 50).await];
     let tasks = (0..160).map(|task| {
@@ -174,7 +174,7 @@ async fn two_nodes_never_overrun_a_quota_that_both_make() {
     one.books_are_right().await;
 }
 
-async fn all_limits_must_admit_and_the_tightest_is_told(url: String) {
+async fn all_limits_must_admit_and_the_tightest_is_reported(url: String) {
     let limit = |amount, window: &str| Limit::new(amount, window.parse().unwrap());
     let limits = vec![limit(50, "hour"), limit(12, "rolling:60000"), limit(60, "day@Europe/Berlin")];
     let app = App::open_with(url, |meter| meter.set(|settings| settings.quota = limits)).await;
@@ -202,19 +202,19 @@ async fn all_limits_must_admit_and_the_tightest_is_told(url: String) {
     app.books_are_right().await;
 }
 
-async fn a_limit_of_ones_own_overrides_the_quota_up_and_down(url: String) {
+async fn a_callers_own_limit_overrides_the_quota(url: String) {
     let app = App::open(url, 10).await;
     assert_eq!(app.send(1, "POST", "/claims", Body::empty()).await.quota(), [10, 0, START + 3_600]);
     app.meter.set_limit(&caller(1), hourly(100)).await.unwrap();
     assert_eq!(app.send(1, "POST", "/claims", Body::empty()).await.quota(), [100, 80, START + 3_600]);
-    // Below what is spent already, nothing is admitted and nothing is owed.
+    // With a limit below what is spent, nothing is admitted and nothing remains.
     app.meter.set_limit(&caller(1), hourly(5)).await.unwrap();
     let over = app.send(1, "GET", "/other", Body::empty()).await;
     assert_eq!((over.status, over.quota()[..2].to_vec()), (429, vec![5, 0]));
-    // Before it ever came, one can be given a limit too.
+    // A caller can have a limit before its first request.
     app.meter.set_limit(&caller(2), [Limit::new(15, "day".parse().unwrap())]).await.unwrap();
     assert_eq!(app.send(2, "POST", "/claims", Body::empty()).await.quota(), [15, 5, START + 57_600]);
-    // What else is set for a budget stays.
+    // The other settings of a budget stay.
     let mut budget = app.bursar.ledger().budget(caller(2).scope()).await.unwrap().unwrap().budget.unwrap();
     budget.thresholds = vec![80];
     app.bursar.ledger().define(caller(2).scope(), budget).await.unwrap();
@@ -225,7 +225,7 @@ async fn a_limit_of_ones_own_overrides_the_quota_up_and_down(url: String) {
     app.books_are_right().await;
 }
 
-async fn another_quota_reaches_those_who_have_no_limit_of_their_own(url: String) {
+async fn a_new_quota_applies_to_callers_without_their_own_limit(url: String) {
     let app = App::open(url, 10).await;
     app.send(1, "POST", "/claims", Body::empty()).await;
     app.meter.set_limit(&caller(2), hourly(12)).await.unwrap();
@@ -239,7 +239,7 @@ async fn another_quota_reaches_those_who_have_no_limit_of_their_own(url: String)
     app.books_are_right().await;
 }
 
-async fn the_quota_is_whole_again_when_the_hour_turns(url: String) {
+async fn the_quota_resets_at_the_full_hour(url: String) {
     let app = App::open(url, 10).await;
     app.clock.advance(Span::from_secs(3_599));
     assert_eq!(app.send(1, "POST", "/claims", Body::empty()).await.quota(), [10, 0, START + 3_600]);
@@ -262,7 +262,7 @@ async fn a_frozen_quota_admits_nothing(url: String) {
     app.books_are_right().await;
 }
 
-async fn tenants_have_quotas_of_their_own(url: String) {
+async fn each_tenant_has_its_own_quotas(url: String) {
     let app = App::open(url, 10).await;
     let other = app.meter.in_context(Context::of(Tenant::new("other").unwrap()));
     assert_eq!(app.meter.check_and_record(&caller(1), 10).await.unwrap().unwrap().limits[0].remaining, 0);
@@ -270,7 +270,7 @@ async fn tenants_have_quotas_of_their_own(url: String) {
     let exceeded = other.check_and_record(&caller(1), 1).await.unwrap().unwrap_err();
     assert_eq!(
         exceeded.to_string(),
-        "the quota leaves too little; 0 of 10 (hour@UTC) are left, the request costs 1; try again in 3600 s"
+        "quota exceeded; nothing was charged; 0 of 10 (hour@UTC) are left, the request costs 1; retry after 3600 s"
     );
     app.books_are_right().await;
 }

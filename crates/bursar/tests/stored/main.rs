@@ -1,5 +1,5 @@
-//! Databases that version 1 of the schema left behind: they open, have what was put in them, and go on. `make` tells how they came
-//! about, and what is in them.
+//! Databases of schema version 1: they open, have their contents, and can be used. `make` is the script that created
+//! them.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -18,9 +18,9 @@ use bursar::{
 };
 use tempfile::TempDir;
 
-/// The first whole second after the end of each, in microseconds: of the SQLite database, and of that of PostgreSQL.
+/// The first full second after each database was made, in microseconds: SQLite, PostgreSQL.
 const MADE_AT: [i64; 2] = [1_794_909_582_000_000, 1_794_909_588_000_000];
-/// Tokens that nothing else ever took.
+/// Tokens that were never redeemed.
 const OPEN_TOKEN: [&str; 2] = [
     "bgr_00d1x3sa7kbryy6e1h9f3rwzmqkh88wwjdvrnfpnk7m3pb7atj4rvwnzymzfts7dthrh5svjmcb86ps1mbyf",
     "bgr_00d1x3sbfv3pg6s9c3k26wrf36rgs4n1880j7xsq0wwmqa1nj65gmzdr7ywf9z37b7kgxjav5m9xy9h057x1",
@@ -65,15 +65,15 @@ const IDS: [(&str, [&str; 2]); 30] = [
     ("acme_waiting", ["job_01m7mf5btae9hap1sc104t3n22", "job_01m7mf5hsyedktx0jvehfcpdvf"]),
     ("old_name_job", ["job_01m7mf5bv6fbybgkhv20j3xz88", "job_01m7mf5hwdeyxbbw8v5wv9g4px"]),
 ];
-/// The number of every lease that goes on, and of the one that lapsed: none of these jobs was leased before.
+/// The fence of all current leases and of the expired one: each is the first lease of its job.
 const FENCE: u64 = 1;
-/// Events of each tenant.
+/// The number of events of each tenant.
 const EVENTS: [(&str, usize); 3] = [("default", 232), ("acme", 13), ("old-names", 12)];
-/// Names that version 1 took: one that is not in normalization form C, and one with a sign that cannot be seen.
+/// Names that version 1 accepted: one that is not in Unicode normalization form C, and one with an invisible character.
 const CAFE: &str = "cafe\u{301}";
 const HIDDEN: &str = "a\u{200b}b";
 
-/// Which of the stored databases it is, to know what is in it.
+/// One of the stored databases, whose contents are known.
 #[derive(Clone, Copy)]
 enum Known {
     Sqlite,
@@ -87,7 +87,7 @@ impl Known {
     }
 }
 
-/// Runs each body on a copy of the stored database of each engine.
+/// Runs each test on a copy of both stored databases.
 macro_rules! on_both_engines {
     ($($name:ident,)*) => {
         mod sqlite {
@@ -106,19 +106,19 @@ macro_rules! on_both_engines {
 }
 
 on_both_engines! {
-    a_stored_database_of_version_1_opens_and_has_what_was_put_in,
-    a_stored_database_of_version_1_is_made_anew_from_its_journal,
-    a_stored_database_of_version_1_opens_and_goes_on,
-    a_stored_database_of_version_1_is_looked_after_half_a_year_later,
-    names_that_version_1_took_are_there_as_they_were_written,
+    a_database_of_version_1_opens_with_its_contents,
+    a_database_of_version_1_is_rebuilt_from_its_journal,
+    a_database_of_version_1_can_be_used,
+    a_database_of_version_1_is_maintained_half_a_year_later,
+    names_accepted_by_version_1_are_kept_as_written,
 }
 
-/// A copy of a stored database, opened at the instant at which it was made, without upkeep.
+/// A copy of a stored database, opened at the instant at which it was made, without maintenance.
 struct Opened {
     bursar: Bursar,
     clock: Arc<ManualClock>,
     known: Known,
-    /// Where the copy is, if it is a file.
+    /// The folder of the copy, if it is a file.
     _folder: Option<TempDir>,
 }
 
@@ -148,7 +148,7 @@ fn stored(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stored").join(name)
 }
 
-/// Of the newest PostgreSQL that is installed, as that of the tests is.
+/// Returns `psql` of the newest installed PostgreSQL, which the tests use.
 fn psql() -> PathBuf {
     let versions = std::fs::read_dir("/usr/lib/postgresql").unwrap();
     let programs = versions.map(|version| version.unwrap().path().join("bin/psql")).filter(|psql| psql.exists());
@@ -156,7 +156,7 @@ fn psql() -> PathBuf {
     programs.max_by_key(number).expect("PostgreSQL is installed")
 }
 
-/// What is posted and held in each window of a scope.
+/// Returns the units posted and held in each window of a scope, as text.
 async fn balances(bursar: &Bursar, scope: &str) -> String {
     shown_balances(&bursar.ledger().budget(scope).await.unwrap().unwrap())
 }
@@ -170,7 +170,7 @@ async fn job(bursar: &Bursar, id: JobId) -> Job {
     bursar.jobs().find(id).await.unwrap().unwrap()
 }
 
-/// Leases what there is of a kind.
+/// Leases all ready jobs of a kind.
 async fn lease(bursar: &Bursar, queue: &str, kind: &str) -> Vec<Job> {
     let (queues, kinds) = (vec![Queue::new(queue).unwrap()], vec![JobKind::new(kind).unwrap()]);
     let ask = LeaseAsk { queues, kinds, capacity: 10, lease: None, worker: WorkerName::new("w").unwrap() };
@@ -181,7 +181,7 @@ fn spent(amount: i64) -> Option<Vec<Usage>> {
     Some(vec![Usage { scope: None, amount }])
 }
 
-/// The text in a payload of the form `{"text": …}`.
+/// Returns the text in a payload of the form `{"text": …}`.
 fn text(payload: &Payload) -> String {
     let value: serde_json::Value = serde_json::from_str(payload.as_str()).unwrap();
     value["text"].as_str().unwrap().to_owned()
@@ -191,7 +191,7 @@ async fn assert_sound(bursar: &Bursar) {
     assert_eq!(bursar.verify().await.unwrap().violations, Vec::<String>::new());
 }
 
-async fn a_stored_database_of_version_1_opens_and_has_what_was_put_in(opened: Opened) {
+async fn a_database_of_version_1_opens_with_its_contents(opened: Opened) {
     let (bursar, known) = (&opened.bursar, opened.known);
     let report = bursar.verify().await.unwrap();
     assert_eq!(report.violations, Vec::<String>::new());
@@ -233,14 +233,14 @@ async fn budgets_are_there(bursar: &Bursar) {
     assert_eq!(balances(&bursar.tenant("acme").unwrap(), "agent:7").await, "lifetime 11+55");
     let ledger = bursar.ledger();
     assert_eq!(ledger.remaining("api").await.unwrap()[0].remaining, Some(59));
-    assert_eq!(ledger.remaining("agent:agent:the-agent").await.unwrap()[0].limit, Some(50_000), "its own limit");
+    assert_eq!(ledger.remaining("agent:agent:the-agent").await.unwrap()[0].limit, Some(50_000), "own limit");
     for (scope, frozen) in [("closed", true), ("fused", true), ("tight", false)] {
         assert_eq!(ledger.budget(scope).await.unwrap().unwrap().frozen.is_some(), frozen, "{scope}");
     }
     let agent = ledger.budget("agent:7").await.unwrap().unwrap().budget.unwrap();
     assert_eq!(agent.parent.unwrap().as_str(), "team:video");
     let by_default = ledger.budget("agent:user:the-user").await.unwrap().unwrap().budget.unwrap().by_default;
-    assert!(by_default, "a request brought it along");
+    assert!(by_default, "a charge registered it as its default");
 }
 
 async fn holds_are_there(bursar: &Bursar, known: Known) {
@@ -260,12 +260,12 @@ async fn holds_are_there(bursar: &Bursar, known: Known) {
     let expired = bursar.ledger().find(known.id("expired_hold")).await.unwrap().unwrap();
     assert_eq!((expired.state, expired.charges[0].amount), (HoldState::Expired, 700));
     let crowd = bursar.ledger().live("crowd", None, 100).await.unwrap();
-    assert_eq!(crowd.len(), 20, "those in the row of the scope, and those beside it");
+    assert_eq!(crowd.len(), 20, "the holds in the row of the scope, and those in a table of their own");
     let of_agent: Vec<i64> =
         bursar.ledger().live("agent:7", None, 100).await.unwrap().iter().map(|hold| hold.charges[0].amount).collect();
     assert_eq!(of_agent, [400, 5_000, 8_000], "soonest to expire first");
     let of_acme = bursar.tenant("acme").unwrap().ledger().find(known.id("live_hold")).await.unwrap();
-    assert_eq!(of_acme, None, "tenants never meet");
+    assert_eq!(of_acme, None, "tenants are isolated");
 }
 
 async fn grants_are_there(bursar: &Bursar, known: Known) {
@@ -326,7 +326,7 @@ async fn jobs_are_there(bursar: &Bursar, known: Known) {
     assert!(queued.retry.is_some() && queued.traceparent.is_some());
     let succeeded = job(bursar, known.id("succeeded_job")).await;
     assert_eq!((text(&succeeded.payload), text(&succeeded.life.result)), ("p".repeat(5_000), "r".repeat(5_000)));
-    assert_eq!(job(bursar, known.id("upload_job")).await.payload.as_str(), r#"{"asset": "a-3"}"#, "that of its grant");
+    assert_eq!(job(bursar, known.id("upload_job")).await.payload.as_str(), r#"{"asset": "a-3"}"#, "of its grant");
     assert!(job(bursar, known.id("cancelling_job")).await.life.cancelling);
     assert_eq!(job(bursar, known.id("awaiting_job")).await.life.awaits.unwrap().as_str(), "tight");
     assert_eq!(job(bursar, known.id("lapsed_job")).await.life.error.unwrap().kind, "lease expired");
@@ -364,12 +364,12 @@ async fn queues_and_schedules_are_there(bursar: &Bursar, known: Known) {
     assert_eq!(ticking.last_job, Some(known.id::<JobId>("tick_job")));
 }
 
-/// The next tick of the schedule `yearly`: half past seven in Berlin.
+/// Returns the next tick of the schedule `yearly`: half past seven in Berlin.
 fn in_july() -> Time {
     "2027-07-01T05:30:00Z".parse().unwrap()
 }
 
-async fn a_stored_database_of_version_1_is_made_anew_from_its_journal(opened: Opened) {
+async fn a_database_of_version_1_is_rebuilt_from_its_journal(opened: Opened) {
     let (bursar, known) = (&opened.bursar, opened.known);
     let acme = bursar.tenant("acme").unwrap();
     let before = [rows(bursar).await, rows(&acme).await].concat();
@@ -380,14 +380,14 @@ async fn a_stored_database_of_version_1_is_made_anew_from_its_journal(opened: Op
     let new: Vec<&String> = after.iter().filter(|row| !before.contains(row)).collect();
     assert!(gone.is_empty() && new.is_empty(), "gone: {gone:#?}\nnew: {new:#?}");
     assert_sound(bursar).await;
-    // Secrets and keys are known as before.
+    // Secrets and idempotency keys still work.
     let worker = CredentialToken::parse(WORKER_TOKEN[known as usize]).unwrap();
     assert!(bursar.credentials().admit(&worker).await.unwrap().is_ok());
     assert!(bursar.command().charge("api", 40).key("order-7").submit().await.unwrap().replayed);
     opened.bursar.close().await;
 }
 
-/// Every row of a tenant that can be read, as text.
+/// Returns every readable row of a tenant as text.
 async fn rows(bursar: &Bursar) -> Vec<String> {
     let (ledger, jobs, now) = (bursar.ledger(), bursar.jobs(), bursar.now().await.unwrap());
     let mut rows = Vec::new();
@@ -422,7 +422,7 @@ async fn rows(bursar: &Bursar) -> Vec<String> {
     rows
 }
 
-/// What version 1 kept of a job. What later versions learn from the journal besides stands in no row of its making.
+/// Returns what version 1 stored of a job. Fields that a rebuild of a later version derives from the journal are left out.
 fn shown_job(job: Job, now: Time) -> String {
     let job = job.lasting(now);
     let life = &job.life;
@@ -436,11 +436,11 @@ fn shown_job(job: Job, now: Time) -> String {
     format!("{} {what:?} {how:?} {since:?} {payloads:?} {state:?} {rest:?} {lapsed:?}", job.id)
 }
 
-async fn a_stored_database_of_version_1_opens_and_goes_on(opened: Opened) {
+async fn a_database_of_version_1_can_be_used(opened: Opened) {
     let (bursar, known) = (&opened.bursar, opened.known);
     let (ledger, jobs) = (bursar.ledger(), bursar.jobs());
 
-    // What was asked before is answered as before.
+    // Repeated requests return their first answers.
     let again = bursar.command().charge("api", 40).key("order-7").submit().await.unwrap();
     assert_eq!((again.replayed, again.remaining("api")), (true, Some(60)));
     bursar.command().charge("api", 39).key("order-7").submit().await.expect_err("the key was another request's");
@@ -451,7 +451,7 @@ async fn a_stored_database_of_version_1_opens_and_goes_on(opened: Opened) {
     let found = jobs.enqueue(spec).await.unwrap();
     assert_eq!((found.created, found.id), (false, known.id::<JobId>("queued_job")));
     for scope in ["closed", "fused"] {
-        ledger.post(scope, 1).await.expect_err("it is frozen");
+        ledger.post(scope, 1).await.expect_err("the scope is frozen");
     }
 
     // Holds and grants.
@@ -461,13 +461,13 @@ async fn a_stored_database_of_version_1_opens_and_goes_on(opened: Opened) {
     let grants = bursar.grants();
     let redeemed = grants.redeem("upload", "session-1", OPEN_TOKEN[known as usize]).await.unwrap();
     assert_eq!(redeemed.as_str(), r#"{"asset": "a-1"}"#);
-    grants.redeem("upload", "session-1", OPEN_TOKEN[known as usize]).await.expect_err("once is enough");
+    grants.redeem("upload", "session-1", OPEN_TOKEN[known as usize]).await.expect_err("the token is redeemed");
 
-    // Jobs that somebody works on.
+    // Leased jobs.
     let done = jobs.complete(known.id("leased_job"), FENCE, Payload::default(), spent(7_500)).await.unwrap();
     assert_eq!((done.state, done.total_cost()), (JobState::Succeeded, 7_500));
     let again = jobs.complete(known.id("leased_job"), FENCE, Payload::default(), spent(7_500));
-    assert_eq!(again.await.unwrap().state, JobState::Succeeded, "the same end of the same lease is the same answer");
+    assert_eq!(again.await.unwrap().state, JobState::Succeeded, "repeating the end of a lease returns the same answer");
     for (scope, expected) in [
         ("agent:7", "lifetime 13170+400"),
         ("team:video", "lifetime 13170+400, rolling:2592000000 13170+400"),
@@ -480,27 +480,27 @@ async fn a_stored_database_of_version_1_opens_and_goes_on(opened: Opened) {
     assert_eq!(jobs.hand_back(cancelling, FENCE).await.unwrap().state, JobState::Cancelled);
     let lost = jobs.complete(known.id("lapsed_job"), FENCE, Payload::default(), spent(25));
     assert!(lost.await.unwrap_err().is_lease_lost());
-    assert_eq!(balances(bursar, "media").await, "lifetime 8625+430", "the bill is not paid twice");
+    assert_eq!(balances(bursar, "media").await, "lifetime 8625+430", "the usage is charged once");
 
-    // Lines and rates.
+    // Flow keys and rates.
     assert!(lease(bursar, "slow", "slow").await.is_empty(), "the rate is used up");
-    assert!(lease(bursar, "stopped", "bulk").await.is_empty(), "it is paused");
+    assert!(lease(bursar, "stopped", "bulk").await.is_empty(), "the queue is paused");
     jobs.complete(known.id("first_in_line"), FENCE, Payload::default(), None).await.unwrap();
     let leased: BTreeSet<JobId> = lease(bursar, "media", "line").await.iter().map(|job| job.id).collect();
     let expected = ["second_in_line", "other_in_line"].map(|name| known.id::<JobId>(name));
-    assert_eq!(leased, BTreeSet::from(expected), "one of each customer");
+    assert_eq!(leased, BTreeSet::from(expected), "one job of each customer");
 
-    // Jobs that wait for something.
+    // Jobs that wait for a budget.
     let revived = jobs.retry(known.id("dead_job")).await.unwrap();
     assert_eq!(revived.state, JobState::Queued);
     let mut notices = bursar.listen();
     ledger.define("tight", Budget::new([Limit::new(1_000, Window::Lifetime)])).await.unwrap();
     let resumed = async { while notices.next().await.unwrap().unwrap().event().kind() != "job.resumed" {} };
-    tokio::time::timeout(Duration::from_secs(120), resumed).await.expect("it is told within two minutes");
+    tokio::time::timeout(Duration::from_secs(120), resumed).await.expect("the job is resumed within two minutes");
     assert_eq!(job(bursar, known.id("awaiting_job")).await.life.state, JobState::Queued);
     assert_eq!(balances(bursar, "tight").await, "lifetime 60+60");
 
-    // What is new.
+    // New jobs and runs.
     let spec = JobSpec::new("plain".try_into().unwrap(), "new".try_into().unwrap(), Payload::default());
     let command = bursar.command().charge("agent:7", 100).settle_with_job().job(spec);
     let made = command.submit().await.unwrap().done.jobs[0].id;
@@ -510,10 +510,10 @@ async fn a_stored_database_of_version_1_opens_and_goes_on(opened: Opened) {
     assert_eq!((done.state, done.total_cost()), (JobState::Succeeded, 120));
     assert_eq!(balances(bursar, "agent:7").await, "lifetime 13290+400");
     let run = bursar.schedules().run("yearly").await.unwrap();
-    assert_eq!(lease(bursar, "plain", "report").await.len(), 2, "the one of then, and {run}");
+    assert_eq!(lease(bursar, "plain", "report").await.len(), 2, "the earlier one, and {run}");
 
     let acme = bursar.tenant("acme").unwrap();
-    assert!(lease(&acme, "media", "leased").await.is_empty(), "one at once");
+    assert!(lease(&acme, "media", "leased").await.is_empty(), "one at a time");
     let done = acme.jobs().complete(known.id("acme_job"), FENCE, Payload::default(), None).await;
     assert_eq!(done.unwrap().total_cost(), 33);
     assert_eq!(lease(&acme, "media", "leased").await[0].id, known.id::<JobId>("acme_waiting"));
@@ -522,7 +522,7 @@ async fn a_stored_database_of_version_1_opens_and_goes_on(opened: Opened) {
     opened.bursar.close().await;
 }
 
-async fn a_stored_database_of_version_1_is_looked_after_half_a_year_later(opened: Opened) {
+async fn a_database_of_version_1_is_maintained_half_a_year_later(opened: Opened) {
     let (bursar, clock, known) = (&opened.bursar, &opened.clock, opened.known);
     clock.set(in_july().after(Span::from_secs(1)));
     assert_eq!(bursar.sweep(1_000).await.unwrap().expired_count, 25);
@@ -543,7 +543,7 @@ async fn a_stored_database_of_version_1_is_looked_after_half_a_year_later(opened
     let turned = bursar.ledger().remaining("calendar").await.unwrap();
     assert!(turned.iter().all(|balance| balance.posted == 0), "{turned:?}");
     assert_eq!(bursar.ledger().remaining("api").await.unwrap()[0].remaining, Some(66), "7 came back");
-    bursar.ledger().post("fused", 1).await.expect("spend fell back to the limit of its trip");
+    bursar.ledger().post("fused", 1).await.expect("spend has fallen back below the trip limit");
     bursar.ledger().post("closed", 1).await.expect_err("only an order ends that freeze");
     assert_eq!(job(bursar, known.id("cancelling_job")).await.life.state, JobState::Cancelled);
     for tenant in ["default", "acme"] {
@@ -558,7 +558,7 @@ async fn a_stored_database_of_version_1_is_looked_after_half_a_year_later(opened
     opened.bursar.close().await;
 }
 
-async fn names_that_version_1_took_are_there_as_they_were_written(opened: Opened) {
+async fn names_accepted_by_version_1_are_kept_as_written(opened: Opened) {
     let (bursar, clock, known) = (&opened.bursar, &opened.clock, opened.known);
     let old = bursar.tenant("old-names").unwrap();
     let budgets = async || -> Vec<(String, String)> {
@@ -573,13 +573,13 @@ async fn names_that_version_1_took_are_there_as_they_were_written(opened: Opened
     assert_eq!((job.key.unwrap().as_str(), job.idempotency_key.unwrap().as_str()), (CAFE, CAFE));
     assert_eq!(job.life.lease.unwrap().worker.as_str(), HIDDEN);
 
-    // Its end settles a hold on a budget and on the one above it, and gives its slot back.
+    // The end of the job settles a hold on a budget and its parent, and frees its slot.
     let done = old.jobs().complete(job.id, FENCE, Payload::default(), spent(25)).await.unwrap();
     assert_eq!((done.state, done.total_cost()), (JobState::Succeeded, 25));
     assert_eq!(budgets().await, expected("lifetime 32+20"));
     assert_sound(bursar).await;
 
-    // They are looked after like all others.
+    // Maintenance handles them like all others.
     clock.set(in_july().after(Span::from_secs(1)));
     bursar.sweep(1_000).await.unwrap();
     bursar.tend(100).await.unwrap();

@@ -1,4 +1,4 @@
-//! What operators do to jobs: one, some, or all that match.
+//! Actions of operators on one job, several jobs, or all jobs that match a filter.
 
 use std::time::Duration;
 
@@ -15,53 +15,57 @@ use super::lease::unexpected;
 use super::{Jobs, only_answer};
 use crate::error::Error;
 
-/// What a page of an act on all jobs that match came to.
+/// The result of an action on one page of matching jobs.
 #[derive(Clone, Debug, Default)]
 pub struct Acted {
-    /// What each became, or why nothing was done to it.
+    /// For each job its new state, or why it is unchanged.
     pub answers: Vec<(JobId, Result<Finished, Error>)>,
-    /// Go on after this one; `None` at the end.
+    /// The id to pass as `after` for the next page; `None` at the end.
     pub next: Option<JobId>,
-    /// It had been done before, under the same key.
+    /// Whether this is the stored answer to an earlier call with the same key.
     pub replayed: bool,
 }
 
 impl Acted {
-    /// To how many it was done.
+    /// Returns the number of jobs that the action succeeded for.
     pub fn done(&self) -> usize {
         self.answers.iter().filter(|(_, answer)| answer.is_ok()).count()
     }
 }
 
-/// How many jobs match.
+/// A number of matching jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Count {
-    /// So many were found …
+pub struct JobCount {
+    /// The jobs found, at most the number requested.
     pub found: usize,
-    /// … and there are more than were looked for.
+    /// Whether more jobs match than `found`.
     pub more: bool,
 }
 
-/// Jobs that are listed together to count them or to act on them.
+/// The most jobs that are listed at once to count them or to act on them.
 const PAGE: usize = 500;
 
 impl Jobs<'_> {
-    /// Gives a job up. One that runs is told, and ends as cancelled when its worker lets go of it.
+    /// Cancels a job that has not ended, and releases its hold. A running job is only marked: its worker learns it with the
+    /// next heartbeat. The job ends as cancelled when the lease expires, or when the worker ends it other than by
+    /// completing the job.
     pub async fn cancel(&self, id: JobId) -> Result<Finished, Error> {
         self.act_on_one(Act::Cancel, id).await
     }
 
-    /// Tries a dead or cancelled job again from the first attempt; one between attempts at once.
+    /// Retries a job. A dead or cancelled job starts again at its first attempt; a job that waits for its next attempt runs
+    /// at once. Refused if the job is running or has succeeded.
     pub async fn retry(&self, id: JobId) -> Result<Finished, Error> {
         self.act_on_one(Act::Retry, id).await
     }
 
-    /// A dead job is not wanted any more.
+    /// Discards a dead job, which ends as cancelled. Refused if the job is not dead.
     pub async fn discard(&self, id: JobId) -> Result<Finished, Error> {
         self.act_on_one(Act::Discard, id).await
     }
 
-    /// Puts a job in another queue; a dead one is tried again there.
+    /// Moves a job to another queue. A dead job is also retried. Refused if the job is running, succeeded or was
+    /// cancelled.
     pub async fn move_to<Q>(&self, id: JobId, queue: Q) -> Result<Finished, Error>
     where
         Q: TryInto<Queue, Error = Invalid>,
@@ -69,18 +73,20 @@ impl Jobs<'_> {
         self.act_on_one(Act::Move { queue: queue.try_into()? }, id).await
     }
 
-    /// Changes the priority of a waiting job, or how long from now it is to run.
+    /// Changes the priority of a waiting job, or sets it to run after `delay` from now. `None` leaves a value unchanged.
+    /// Refused if the job is not queued or scheduled.
     pub async fn edit(&self, id: JobId, priority: Option<i16>, delay: Option<Duration>) -> Result<Finished, Error> {
         self.act_on_one(Act::Edit { priority, delay: delay.map(Into::into) }, id).await
     }
 
-    /// Does something to jobs, a thousand in a transaction; one answer for each, in order.
+    /// Applies an action to jobs, at most a thousand in one transaction. Returns one answer for each, in order. An error of
+    /// one job does not affect the others.
     pub async fn act(&self, act: Act, jobs: &[JobId]) -> Result<Vec<Result<Finished, Error>>, Error> {
         let mut answers = Vec::with_capacity(jobs.len());
         for jobs in jobs.chunks(ITEMS_MAX) {
             match self.0.execute(Op::Act { act: act.clone(), jobs: jobs.to_vec() }).await? {
-                Answer::Acted { each: some, .. } => {
-                    answers.extend(some.into_iter().map(|answer| answer.map_err(Error::from)));
+                Answer::Acted { each, .. } => {
+                    answers.extend(each.into_iter().map(|answer| answer.map_err(Error::from)));
                 }
                 other => return Err(unexpected(&other)),
             }
@@ -88,7 +94,8 @@ impl Jobs<'_> {
         Ok(answers)
     }
 
-    /// Does something to the jobs that match, a page of them, after an id. Go on with what it says, until it says `None`.
+    /// Applies an action to one page of the jobs that match a filter, after an id. Call it again with [`Acted::next`] as
+    /// `after`, until that is `None`.
     pub async fn act_on_page(&self, act: Act, filter: &JobFilter, after: Option<JobId>) -> Result<Acted, Error> {
         let found = self.list(filter, after, PAGE).await?;
         let next = found.last().filter(|_| is_full(&found, PAGE)).map(|job| job.id);
@@ -97,8 +104,9 @@ impl Jobs<'_> {
         Ok(Acted { answers: jobs.into_iter().zip(answers).collect(), next, replayed: false })
     }
 
-    /// The same as a part, by its number, of something larger that was asked under a key, with the digest of the whole: what was done
-    /// is told again, whatever matches by now.
+    /// Applies an action to one page of matching jobs, once. All pages of one bulk action share the idempotency key and the
+    /// fingerprint of the whole action; `number` is the page. A retry returns the first answer for that page, whichever
+    /// jobs match by then.
     pub async fn act_on_page_once(
         &self,
         act: Act,
@@ -107,31 +115,31 @@ impl Jobs<'_> {
         (key, number, whole): (IdempotencyKey, u32, Fingerprint),
     ) -> Result<Acted, Error> {
         let found = self.list(filter, after, PAGE + 1).await?;
-        // That nothing follows is remembered: who comes later is not meant.
+        // Whether more pages follow is stored with the answer: jobs enqueued later are not part of the action.
         let more = is_full(&found, PAGE + 1);
         let jobs: Vec<JobId> = found.into_iter().take(PAGE).map(|job| job.id).collect();
         let part = Some(Part { number, whole, more });
         let request = Request::from(Op::Act { act, jobs }).with_key(key).in_context(self.0.context.clone());
         let Outcome { answer, replayed, .. } = self.0.request(Request { part, ..request }).await?;
         let Answer::Acted { each, more } = answer else { return Err(unexpected(&answer)) };
-        // What is told again is about the jobs of then, which are the ones to go on after.
+        // A replayed answer names the jobs of the first call; the next page continues after those.
         let answers = each.into_iter().map(|answer| Ok((job_of(&answer)?, answer.map_err(Error::from))));
         let answers = answers.collect::<Result<Vec<_>, Error>>()?;
         let next = answers.last().filter(|_| more).map(|(job, _)| *job);
         Ok(Acted { answers, next, replayed })
     }
 
-    /// Counts the jobs that match, up to `most`: what an act on them would come to.
-    pub async fn count(&self, filter: &JobFilter, most: usize) -> Result<Count, Error> {
+    /// Counts the jobs that match a filter, up to `most`.
+    pub async fn count(&self, filter: &JobFilter, most: usize) -> Result<JobCount, Error> {
         let (mut found, mut after) = (0, None);
         loop {
             let page = self.list(filter, after, PAGE).await?;
             found += page.len();
             if found > most {
-                return Ok(Count { found: most, more: true });
+                return Ok(JobCount { found: most, more: true });
             }
             if !is_full(&page, PAGE) {
-                return Ok(Count { found, more: false });
+                return Ok(JobCount { found, more: false });
             }
             after = page.last().map(|job| job.id);
         }
@@ -142,7 +150,7 @@ impl Jobs<'_> {
     }
 }
 
-/// The job that an answer to an act is about.
+/// Returns the job that an answer is about.
 fn job_of(answer: &Result<Finished, Refusal>) -> Result<JobId, Error> {
     match answer {
         Ok(done) => Ok(done.job),

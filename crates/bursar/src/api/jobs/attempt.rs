@@ -1,4 +1,4 @@
-//! The attempts of a job, as the journal tells them.
+//! The attempts of a job, derived from its events.
 
 use bursar_core::event::Event;
 use bursar_core::job::JobError;
@@ -10,35 +10,35 @@ use crate::api::journal::JournalEvent;
 /// One attempt of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
-    /// Which attempt it was; a job that is retried after its end begins with the first again.
+    /// The number of the attempt, from 1. A job that is retried after its end starts at 1 again.
     pub attempt: u32,
-    /// The number of its lease.
+    /// The fence of its lease.
     pub fence: u64,
-    /// Who worked on it.
+    /// The worker that leased the job.
     pub worker: WorkerName,
-    /// When it began.
+    /// When the lease started.
     pub began_at: Time,
-    /// When and how it ended, unless it goes on.
+    /// When and how it ended; `None` while it runs.
     pub end: Option<(Time, AttemptEnd)>,
 }
 
 /// How an attempt ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AttemptEnd {
-    /// It worked.
+    /// The job succeeded.
     Succeeded,
-    /// It did not.
+    /// The worker reported an error.
     Failed(JobError),
-    /// The worker gave no sign of life, or the run took too long.
+    /// The lease expired, or the run exceeded its deadline.
     Rescued(JobError),
-    /// The worker put it off; it does not count.
+    /// The worker postponed the job. It does not count as an attempt.
     Snoozed,
-    /// The worker handed it back; it does not count.
+    /// The worker returned the job before starting it. It does not count as an attempt.
     Returned,
 }
 
 impl AttemptEnd {
-    /// What went wrong, if something did.
+    /// Returns the error of a failed or rescued attempt.
     pub fn error(&self) -> Option<&JobError> {
         match self {
             AttemptEnd::Failed(error) | AttemptEnd::Rescued(error) => Some(error),
@@ -47,8 +47,8 @@ impl AttemptEnd {
     }
 }
 
-/// The attempts that events of one job tell, oldest first.
-pub(super) fn attempts(events: &[JournalEvent]) -> Vec<Attempt> {
+/// Returns the attempts in the events of one job, both oldest first.
+pub(super) fn from_events(events: &[JournalEvent]) -> Vec<Attempt> {
     let mut attempts: Vec<Attempt> = Vec::new();
     for JournalEvent { event, at, .. } in events {
         let (ended, end) = match event {

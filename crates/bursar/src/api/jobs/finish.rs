@@ -1,4 +1,4 @@
-//! The end of a lease: done, failed, put off or handed back. Each settles what it has to in the same transaction.
+//! The end of a lease: complete, fail, snooze or return. The job's hold is settled in the same transaction.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use super::{Jobs, LostLease, only_answer};
 use crate::api::command::Receipt;
 use crate::error::Error;
 
-/// An attempt that did not work.
+/// The failure of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     error: JobError,
@@ -26,22 +26,22 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// An error of a kind; the job is tried again as its policy says.
+    /// Creates a failure with an error kind and a message. The job is retried by its retry policy.
     pub fn new(kind: impl Into<String>, message: impl Into<String>) -> Failure {
         Failure { error: JobError::new(kind, message), retryable: true, retry_after: None, usage: None }
     }
 
-    /// Trying again does not help: the job is dead.
+    /// Makes the failure final: the job is dead, without another attempt.
     pub fn for_good(self) -> Failure {
         Failure { retryable: false, ..self }
     }
 
-    /// Tried again after this, whatever the policy says.
+    /// Sets the delay of the next attempt, instead of the policy's.
     pub fn retry_after(self, wait: Duration) -> Failure {
         Failure { retry_after: Some(wait.into()), ..self }
     }
 
-    /// What the attempt cost: it is charged at once.
+    /// Sets the actual cost of the attempt, which is charged in the same transaction.
     pub fn spent(self, usage: impl IntoIterator<Item = Usage>) -> Failure {
         Failure { usage: Some(usage.into_iter().collect()), ..self }
     }
@@ -55,7 +55,8 @@ impl From<Failure> for End {
 }
 
 impl Jobs<'_> {
-    /// A job is done. `usage` is what it really cost: as much as was held if it is `None`, nothing if it is empty.
+    /// Completes a job and commits its hold. `usage` is the actual cost: `None` means the held units, an empty list means
+    /// nothing.
     pub async fn complete(
         &self,
         job: JobId,
@@ -66,40 +67,40 @@ impl Jobs<'_> {
         self.finish(Finish { job, fence, end: End::Complete { result, usage } }).await
     }
 
-    /// An attempt did not work.
+    /// Reports that an attempt failed.
     pub async fn fail(&self, job: JobId, fence: u64, failure: Failure) -> Result<Finished, Error> {
         self.finish(Finish { job, fence, end: failure.into() }).await
     }
 
-    /// Puts a job off; it was no attempt.
+    /// Postpones a job by `delay`. It does not count as an attempt.
     pub async fn snooze(&self, job: JobId, fence: u64, delay: Duration) -> Result<Finished, Error> {
         self.finish(Finish { job, fence, end: End::Snooze { delay: delay.into() } }).await
     }
 
-    /// Hands a job back that was not begun; it was no attempt.
+    /// Returns a job that was not started to its queue. It does not count as an attempt.
     pub async fn hand_back(&self, job: JobId, fence: u64) -> Result<Finished, Error> {
         self.finish(Finish { job, fence, end: End::Return }).await
     }
 
-    /// Ends a lease. Ending it in the same way again is answered in the same way.
+    /// Ends a lease. A retry with the same end returns the same answer. If the lease was lost, the call fails, and the
+    /// reported usage is charged once.
     pub async fn finish(&self, item: Finish) -> Result<Finished, Error> {
         only_answer(self.finish_all(vec![item]).await?)
     }
 
-    /// Ends many leases, a thousand in a transaction; one answer for each, in order.
+    /// Ends many leases, at most a thousand in one transaction. Returns one answer for each, in order.
     pub async fn finish_all(&self, items: Vec<Finish>) -> Result<Vec<Result<Finished, Error>>, Error> {
         let mut answers = Vec::with_capacity(items.len());
         let mut items = items.into_iter().peekable();
         while items.peek().is_some() {
-            let some = items.by_ref().take(ITEMS_MAX).collect();
-            answers.extend(finished(self.0.execute(Op::Finish { items: some }).await?)?);
+            let items = items.by_ref().take(ITEMS_MAX).collect();
+            answers.extend(finished(self.0.execute(Op::Finish { items }).await?)?);
         }
         Ok(answers)
     }
 
-    /// A job is done, in the caller's own PostgreSQL transaction (READ COMMITTED): its end, what it cost and the caller's rows
-    /// commit together. The caller commits, then calls [`crate::Bursar::announce`] with the receipt. Where the lease is lost, see
-    /// [`Jobs::finish_in`].
+    /// Completes a job in the caller's own PostgreSQL transaction: its end, its cost and the caller's rows commit together.
+    /// See [`Jobs::finish_in`].
     pub async fn complete_in(
         &self,
         conn: &mut PgConnection,
@@ -111,7 +112,7 @@ impl Jobs<'_> {
         self.finish_in(conn, Finish { job, fence, end: End::Complete { result, usage } }).await
     }
 
-    /// An attempt did not work, in the caller's own PostgreSQL transaction.
+    /// Reports in the caller's own PostgreSQL transaction that an attempt failed. See [`Jobs::finish_in`].
     pub async fn fail_in(
         &self,
         conn: &mut PgConnection,
@@ -122,20 +123,21 @@ impl Jobs<'_> {
         self.finish_in(conn, Finish { job, fence, end: failure.into() }).await
     }
 
-    /// Ends a lease in the caller's own PostgreSQL transaction.
+    /// Ends a lease in the caller's own PostgreSQL transaction (READ COMMITTED). The caller commits it and then passes the
+    /// receipt to [`crate::Bursar::announce`].
     ///
-    /// Where the lease is lost and `usage` was reported, the error is [`Error::LeaseLost`]: roll back, then [`Error::bill`] charges
-    /// it outside.
+    /// If the lease is lost and usage was reported, the error is [`Error::LeaseLost`]. Roll back, and then call
+    /// [`Error::bill`], which charges the usage outside that transaction.
     pub async fn finish_in(&self, conn: &mut PgConnection, item: Finish) -> Result<(Finished, Receipt), Error> {
         let request = Request::from(Op::Finish { items: vec![item] }).in_context(self.0.context.clone());
         let outcome = self.0.request_in(conn, &request).await?;
         let lost = LostLease::of(self.0, &request, &outcome).pop();
-        one_of(outcome, lost)
+        finished_in_transaction(outcome, lost)
     }
 }
 
-/// What one lease that was ended in a caller's transaction came to, with what is to be told once that is committed.
-pub(crate) fn one_of(outcome: Outcome, lost: Option<LostLease>) -> Result<(Finished, Receipt), Error> {
+/// Returns the result of ending one lease in a caller's transaction, with the receipt to announce after its commit.
+pub(crate) fn finished_in_transaction(outcome: Outcome, lost: Option<LostLease>) -> Result<(Finished, Receipt), Error> {
     match (only_answer(finished(outcome.answer.clone())?), lost) {
         (Ok(done), _) => Ok((done, Receipt::from(outcome))),
         (Err(_), Some(lost)) => Err(Error::LeaseLost(lost)),
@@ -145,7 +147,7 @@ pub(crate) fn one_of(outcome: Outcome, lost: Option<LostLease>) -> Result<(Finis
 
 fn finished(answer: Answer) -> Result<Vec<Result<Finished, Error>>, Error> {
     match answer {
-        Answer::Finished(some) => Ok(some.into_iter().map(|answer| answer.map_err(Error::from)).collect()),
+        Answer::Finished(each) => Ok(each.into_iter().map(|answer| answer.map_err(Error::from)).collect()),
         other => Err(unexpected(&other)),
     }
 }

@@ -1,4 +1,4 @@
-//! Spend of a lost lease that was told in a caller's own transaction: it is charged also where that is rolled back.
+//! Usage reported under a lost lease in a caller's own transaction: it is charged even if that transaction is rolled back.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,24 +13,24 @@ use crate::api::instance::Bursar;
 use crate::error::Error;
 use crate::maintenance::retry_on_drop;
 
-/// A lease that was lost, with what was spent under it. In the transaction in which that was told it is charged already, and with
-/// its rollback it would be gone.
+/// A lost lease and the usage reported under it in a caller's own transaction. The usage is charged in that transaction,
+/// so a rollback would undo the charge.
 ///
-/// [`LostLease::bill`] charges it outside, and says when that is durable. Dropped without that it is charged in the background.
-/// Whatever is done, each lease is charged once: also if the transaction is committed after all.
+/// [`LostLease::bill`] charges the usage outside the transaction and returns when that is durable. If the last clone is
+/// dropped before, a background task charges it. Each lease is charged once, even if the transaction commits after all.
 #[derive(Clone)]
-pub struct LostLease(Arc<Spent>);
+pub struct LostLease(Arc<ReportedUsage>);
 
-struct Spent {
+struct ReportedUsage {
     bursar: Bursar,
     item: Finish,
     refusal: Refusal,
-    /// It is charged, or somebody else sees to it.
+    /// Whether the usage is charged: by the transaction, which has committed, or outside of it.
     settled: AtomicBool,
 }
 
 impl LostLease {
-    /// The leases of a request in a caller's own transaction that were lost, and whose spend was charged there.
+    /// Returns the lost leases of a request in a caller's own transaction whose usage was charged there.
     pub(crate) fn of(bursar: &Bursar, request: &Request, outcome: &Outcome) -> Vec<LostLease> {
         let (Op::Finish { items }, Answer::Finished(answers)) = (&request.op, &outcome.answer) else {
             return Vec::new();
@@ -42,30 +42,30 @@ impl LostLease {
             Err(refusal @ Refusal::LeaseLost { billed: true, .. }) => Some((item.clone(), refusal.clone())),
             _ => None,
         });
-        let spent = lost.map(|(item, refusal)| {
+        let leases = lost.map(|(item, refusal)| {
             let bursar = bursar.in_context(request.context.clone());
-            LostLease(Arc::new(Spent { bursar, item, refusal, settled: AtomicBool::new(false) }))
+            LostLease(Arc::new(ReportedUsage { bursar, item, refusal, settled: AtomicBool::new(false) }))
         });
-        spent.collect()
+        leases.collect()
     }
 
-    /// Why the lease is no good.
+    /// Returns why the lease is lost.
     pub fn refusal(&self) -> &Refusal {
         &self.0.refusal
     }
 
-    /// Charges what was spent, once, outside the transaction in which it was told, which must have ended: until then it is waited
-    /// for its locks.
+    /// Charges the usage once, outside the caller's transaction. Call it after that transaction has ended; before, it would
+    /// wait for the transaction's locks.
     pub async fn bill(&self) -> Result<(), Error> {
         if !self.0.settled.load(Ordering::Acquire) {
             charge(&self.0.bursar, &self.0.item).await?;
-            self.settled();
+            self.mark_settled();
         }
         Ok(())
     }
 
-    /// Nothing is left to do: the transaction was committed.
-    pub(crate) fn settled(&self) {
+    /// Records that the usage is charged, so that nothing is left to do.
+    pub(crate) fn mark_settled(&self) {
         self.0.settled.store(true, Ordering::Release);
     }
 }
@@ -76,21 +76,21 @@ impl fmt::Debug for LostLease {
     }
 }
 
-impl Drop for Spent {
+impl Drop for ReportedUsage {
     fn drop(&mut self) {
         if *self.settled.get_mut() {
             return;
         }
         let (bursar, item) = (self.bursar.clone(), self.item.clone());
         let runtime = bursar.inner.runtime.clone();
-        runtime.spawn(charge_dropped(bursar, Owed(Some(item))));
+        runtime.spawn(charge_dropped(bursar, Uncharged(Some(item))));
     }
 }
 
-/// The lease was lost before: so the same end of it changes nothing but the bill.
+/// Charges the usage by ending the lease again. Because the lease is lost, this changes nothing else.
 async fn charge(bursar: &Bursar, item: &Finish) -> Result<(), Error> {
     let job = bursar.jobs().find(item.job).await?;
-    // Where the lease was taken from its worker in the transaction itself, a rollback gave it back: it is the worker's to end.
+    // If the rolled-back transaction itself took the lease away, the lease is valid again and its worker ends it.
     if job.is_some_and(|job| job.life.lease.is_some() && job.life.fence == item.fence) {
         return Ok(());
     }
@@ -100,26 +100,26 @@ async fn charge(bursar: &Bursar, item: &Finish) -> Result<(), Error> {
     }
 }
 
-/// What is still to be charged. A runtime that ends drops it, also before it has begun.
-struct Owed(Option<Finish>);
+/// Usage that is still to be charged. A runtime that shuts down drops it, which is logged.
+struct Uncharged(Option<Finish>);
 
-impl Drop for Owed {
+impl Drop for Uncharged {
     fn drop(&mut self) {
         if let Some(item) = &self.0 {
-            tracing::error!(?item, "what a lost lease spent was not charged: Bursar's runtime has ended");
+            tracing::error!(?item, "usage of a lost lease not charged: Bursar's runtime has shut down");
         }
     }
 }
 
-/// Charges what nobody else will.
-async fn charge_dropped(bursar: Bursar, mut owed: Owed) {
-    let item = owed.0.clone().expect("it was just dropped");
-    let again = |error: &Error| {
-        tracing::warn!(job = %item.job, fence = item.fence, %error, "what a lost lease spent is not charged yet; it is tried again");
+/// Charges the usage of a dropped [`LostLease`], retrying transient errors.
+async fn charge_dropped(bursar: Bursar, mut uncharged: Uncharged) {
+    let item = uncharged.0.clone().expect("the item is taken only at the end");
+    let on_retry = |error: &Error| {
+        tracing::warn!(job = %item.job, fence = item.fence, %error, "charging the usage of a lost lease failed, retrying");
     };
-    let charged = retry_on_drop::attempts(|| charge(&bursar, &item), again).await;
-    owed.0 = None;
+    let charged = retry_on_drop::attempts(|| charge(&bursar, &item), on_retry).await;
+    uncharged.0 = None;
     if let Err(error) = charged {
-        tracing::error!(?item, %error, "what a lost lease spent could not be charged");
+        tracing::error!(?item, %error, "usage of a lost lease not charged");
     }
 }

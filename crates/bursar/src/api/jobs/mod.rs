@@ -1,4 +1,4 @@
-//! Jobs: durable work, from its enqueueing to its end.
+//! Jobs: enqueueing, listing, history and costs here; leases, ends and bulk actions in the submodules.
 
 mod act;
 mod attempt;
@@ -18,37 +18,38 @@ use bursar_store::{Cost, CostMark, HeldMark, HeldSum, JobFilter};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use sqlx::PgConnection;
 
-pub use self::act::{Acted, Count};
+pub use self::act::{Acted, JobCount};
 pub use self::attempt::{Attempt, AttemptEnd};
 pub use self::finish::Failure;
-pub(crate) use self::finish::one_of;
+pub(crate) use self::finish::finished_in_transaction;
 pub use self::lost::LostLease;
 use crate::api::command::Receipt;
 use crate::api::instance::Bursar;
 use crate::api::journal::JournalEvent;
 use crate::error::Error;
 
-/// Durable work. From [`Bursar::jobs`].
+/// Durable jobs of one tenant. From [`Bursar::jobs`].
 #[derive(Clone, Copy)]
 pub struct Jobs<'a>(pub(crate) &'a Bursar);
 
-/// Commands of [`Jobs::enqueue_all`] that are on their way at once: enough that each lane of the engine has some to gather while
-/// both commit.
+/// The commands of [`Jobs::enqueue_all`] that are in flight at once. Enough that the engine always has a batch to collect
+/// while its committers are busy.
 const IN_FLIGHT: usize = 8;
-/// Bytes of payloads in one command of [`commands_of`], unless one payload alone has more.
+/// The most bytes of payloads in one command of [`commands_of`], unless a single payload is larger.
 const BYTES: usize = 4 << 20;
-/// Jobs that one call lists at most.
+/// The most items that one call lists.
 const LIST_MAX: usize = 1_000;
 
 impl Jobs<'_> {
-    /// Enqueues a job; one with the same key is returned instead of a second one.
+    /// Enqueues a job. If a job with the same idempotency key exists, it is returned instead, with
+    /// [`Enqueued::created`] false.
     pub async fn enqueue(&self, job: JobSpec) -> Result<Enqueued, Error> {
-        only(&self.0.command().job(job).submit().await?)
+        only_job(&self.0.command().job(job).submit().await?)
     }
 
-    /// Enqueues any number of jobs, in commands of at most a thousand, a few of them at once; answers in the order of the jobs.
-    /// It is not one transaction: after an error some are enqueued and some are not. With idempotency keys the whole call can
-    /// be repeated.
+    /// Enqueues any number of jobs, in commands of at most a thousand, up to eight of them at once. Returns one answer for
+    /// each job, in order. This is not one transaction: after an error, some jobs are enqueued and others are not. If the
+    /// jobs have idempotency keys, the whole call can be retried.
     pub async fn enqueue_all<I>(&self, jobs: I) -> Result<Vec<Enqueued>, Error>
     where
         I: IntoIterator<Item = JobSpec>,
@@ -66,38 +67,40 @@ impl Jobs<'_> {
             .await
     }
 
-    /// Enqueues a job within the caller's own PostgreSQL transaction.
+    /// Enqueues a job in the caller's own PostgreSQL transaction (READ COMMITTED). The caller commits it and then passes
+    /// the receipt to [`Bursar::announce`].
     pub async fn enqueue_in(&self, conn: &mut PgConnection, job: JobSpec) -> Result<(Enqueued, Receipt), Error> {
         let receipt = self.0.command().job(job).submit_in(conn).await?;
-        Ok((only(&receipt)?, receipt))
+        Ok((only_job(&receipt)?, receipt))
     }
 
-    /// A job as it stands, live or finished.
+    /// Returns a job of this tenant, live or finished.
     pub async fn find(&self, id: JobId) -> Result<Option<Job>, Error> {
         let found = self.0.inner.store.job(id).await?;
         Ok(found.filter(|job| job.tenant == self.0.context.tenant))
     }
 
-    /// Jobs after an id, in the order of their ids, which is that of their enqueueing; at most `limit` (from 1 to 1,000).
+    /// Lists the jobs that match a filter, after an id, at most `limit` (from 1 to 1,000). Ids are in the order of
+    /// enqueueing.
     pub async fn list(&self, filter: &JobFilter, after: Option<JobId>, limit: usize) -> Result<Vec<Job>, Error> {
         let (store, tenant) = (&self.0.inner.store, &self.0.context.tenant);
         Ok(store.list_jobs(tenant, filter, after, limit.clamp(1, LIST_MAX)).await?)
     }
 
-    /// What happened to a job, newest first, at most `limit` (from 1 to 1,000). Empty for a job that is not there.
+    /// Returns the events of a job, newest first, at most `limit` (from 1 to 1,000). Empty if this tenant has no such job.
     pub async fn history(&self, id: JobId, limit: usize) -> Result<Vec<JournalEvent>, Error> {
         self.0.journal().history(&Stream::Job(id), limit.clamp(1, LIST_MAX)).await
     }
 
-    /// The last attempts of a job with what went wrong in each, the first first, as far as the last thousand events tell.
+    /// Returns the attempts of a job with the error of each, oldest first. Only the last thousand events are read.
     pub async fn attempts(&self, id: JobId) -> Result<Vec<Attempt>, Error> {
         let mut events = self.history(id, LIST_MAX).await?;
         events.reverse();
-        Ok(attempt::attempts(&events))
+        Ok(attempt::from_events(&events))
     }
 
-    /// What jobs cost on some days (since 1970, in UTC), by day, queue, kind and scope; at most `limit` (from 1 to 1,000) after what was
-    /// told last.
+    /// Lists what jobs cost on some days, by day, queue, kind and scope, at most `limit` (from 1 to 1,000). Days are
+    /// numbered from 1970-01-01 in UTC. For the next page, pass the mark of the last item as `after`.
     pub async fn costs(
         &self,
         days: RangeInclusive<i64>,
@@ -108,8 +111,9 @@ impl Jobs<'_> {
         Ok(store.list_costs(tenant, days, after, limit.clamp(1, LIST_MAX)).await?)
     }
 
-    /// What the holds of jobs set aside now, by queue, kind and unit, of one queue or of all; at most `limit` (from 1 to 1,000) after
-    /// what was told last. A job that is charged on several scopes of one unit counts with each of them.
+    /// Lists the units that the holds of jobs set aside now, by queue, kind and unit, for one queue or all, at most `limit`
+    /// (from 1 to 1,000). A hold on several scopes of one unit counts once for each. For the next page, pass the mark of
+    /// the last item as `after`.
     pub async fn held(
         &self,
         queue: Option<&Queue>,
@@ -121,8 +125,8 @@ impl Jobs<'_> {
     }
 }
 
-/// Jobs as they are cut into commands: a thousand at most, and 4 MiB of payloads, unless one payload alone has more. The same jobs
-/// are always cut in the same places.
+/// Splits jobs into commands of at most a thousand jobs and 4 MiB of payloads, unless a single payload is larger. The same
+/// jobs are always split at the same places.
 pub fn commands_of<I>(jobs: I) -> impl Iterator<Item = Vec<JobSpec>>
 where
     I: IntoIterator<Item = JobSpec>,
@@ -141,13 +145,16 @@ where
     })
 }
 
-fn only(receipt: &Receipt) -> Result<Enqueued, Error> {
+fn only_job(receipt: &Receipt) -> Result<Enqueued, Error> {
     receipt.done.jobs.first().copied().ok_or_else(|| Error::Internal("a job command enqueued no job".into()))
 }
 
-/// The only one of a list of answers.
+/// Returns the answer to a request with one item.
 fn only_answer<T, E: Into<Error>>(answers: Vec<Result<T, E>>) -> Result<T, Error> {
-    let answer = answers.into_iter().next().ok_or_else(|| Error::Internal("a request was not answered".into()))?;
+    let answer = answers
+        .into_iter()
+        .next()
+        .ok_or_else(|| Error::Internal("a request with one item returned no answer".into()))?;
     answer.map_err(Into::into)
 }
 
@@ -159,14 +166,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn jobs_are_cut_by_their_number_and_by_their_bytes() {
+    fn jobs_are_split_by_number_and_by_bytes() {
         let (queue, kind) = ("q".parse().expect("a queue"), "k".parse().expect("a kind"));
         let job = |bytes: usize| JobSpec::new(Queue::clone(&queue), JobKind::clone(&kind), payload(bytes));
-        let cut = |jobs: Vec<JobSpec>| commands_of(jobs).map(|command| command.len()).collect::<Vec<_>>();
-        assert!(cut(Vec::new()).is_empty());
-        assert_eq!(cut(vec![job(2); 2_001]), [1_000, 1_000, 1]);
-        assert_eq!(cut(vec![job(BYTES / 4); 9]), [4, 4, 1]);
-        assert_eq!(cut([vec![job(BYTES / 4); 3], vec![job(3), job(BYTES / 4)]].concat()), [4, 1]);
+        let sizes = |jobs: Vec<JobSpec>| commands_of(jobs).map(|command| command.len()).collect::<Vec<_>>();
+        assert!(sizes(Vec::new()).is_empty());
+        assert_eq!(sizes(vec![job(2); 2_001]), [1_000, 1_000, 1]);
+        assert_eq!(sizes(vec![job(BYTES / 4); 9]), [4, 4, 1]);
+        assert_eq!(sizes([vec![job(BYTES / 4); 3], vec![job(3), job(BYTES / 4)]].concat()), [4, 1]);
     }
 
     fn payload(bytes: usize) -> Payload {
@@ -174,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn guides_tell_how_many_commands_are_on_their_way() {
+    fn guides_state_how_many_commands_are_in_flight() {
         assert_eq!(IN_FLIGHT, 8, "the guides say eight");
         let limits = include_str!("../../../../../docs/limits.md");
         assert!(limits.contains("`enqueue_all` has eight commands of at most a thousand jobs on their way"));
