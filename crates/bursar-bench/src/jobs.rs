@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bursar::bounds::CAPACITY_MAX;
 use bursar::{
-    Bursar, End, Finish, HandlerError, JobContext, JobKind, JobSpec, LeaseAsk, Payload, Queue, RunningWorker,
+    Bursar, End, Finish, HandlerError, JobContext, JobKind, JobSpec, LeaseRequest, Payload, Queue, RunningWorker,
     WorkerName,
 };
 use serde::{Deserialize, Serialize};
@@ -138,7 +138,7 @@ fn take(left: &AtomicUsize) -> Option<u32> {
 
 /// Leases up to `wanted` jobs and completes them; returns how many.
 async fn work(bursar: &Bursar, number: usize, wanted: u32) -> Result<usize, BenchError> {
-    let request = LeaseAsk {
+    let request = LeaseRequest {
         queues: vec![Queue::new(QUEUE)?],
         kinds: vec![JobKind::new(KIND)?],
         capacity: wanted,

@@ -314,7 +314,7 @@ mod tests {
             bench,
             work: None,
             callers: 4,
-            scopes: if bench.is_of_jobs() { 0 } else { 3 },
+            scopes: if bench.is_on_jobs() { 0 } else { 3 },
             jobs: (bench == Bench::EnqueueBulk).then_some(2_500),
             child_process: false,
             history: 0,

@@ -198,7 +198,7 @@ impl Options {
     /// Returns an error if the bench does not have the baseline. Other unused options are ignored ([`Options::fit`]).
     fn check_baseline(&self) -> Result<(), BenchError> {
         let wrong = |detail: &str| Err(BenchError::Usage(detail.to_owned()));
-        let of_jobs = self.bench.filter(|bench| bench.is_of_jobs());
+        let of_jobs = self.bench.filter(|bench| bench.is_on_jobs());
         match self.bench {
             Some(Bench::Meter) => return self.check_http("meter", CALLERS_HTTP_MAX, Baseline::Unmetered),
             Some(Bench::Http) => return self.check_http("http", CALLERS_SERVED_MAX, Baseline::Axum),
@@ -238,7 +238,7 @@ impl Options {
 
     /// Returns the measurements for one engine.
     pub(crate) fn plan(&self) -> Vec<Measurement> {
-        if let Some(bench) = self.bench.filter(|bench| bench.is_of_jobs()) {
+        if let Some(bench) = self.bench.filter(|bench| bench.is_on_jobs()) {
             return self.lines_of_jobs(bench);
         }
         if self.bench == Some(Bench::Meter) {
@@ -382,7 +382,7 @@ impl Options {
 
 impl Bench {
     /// Returns whether it measures only jobs.
-    pub(crate) fn is_of_jobs(self) -> bool {
+    pub(crate) fn is_on_jobs(self) -> bool {
         BENCHES_OF_JOBS.contains(&self)
     }
 }

@@ -93,7 +93,7 @@ impl Subject {
             subject.app = Some(App::open(Some(&subject.bursar)).await?);
             return Ok(subject);
         }
-        if bench.is_of_jobs() {
+        if bench.is_on_jobs() {
             jobs::fill(&subject.bursar, &subject.database, line.history, line.backlog).await?;
             return Ok(subject);
         }
@@ -132,7 +132,7 @@ impl Subject {
         if matches!(self.bench, Bench::Drain | Bench::DrainWorker) {
             jobs::enqueue_bulk(&self.bursar, 1, self.jobs).await?;
         }
-        if self.bench.is_of_jobs() {
+        if self.bench.is_on_jobs() {
             return jobs::checkpoint(&self.database).await;
         }
         let needed = (self.rate * time.as_secs_f64() * 1.3) as usize + 2 * self.callers;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bursar_core::bounds::WAIT_MAX;
 use bursar_core::credential::{CredentialClass, CredentialToken};
-use bursar_core::job::{Beat, End, Finish, LeaseAsk, Order};
+use bursar_core::job::{End, Finish, HeartbeatItem, LeaseRequest, Order};
 use bursar_core::time::{Span, Time};
 use bursar_wire::job::{BeatenAnswer, FinishedAnswer, LeasedAnswer};
 use bursar_wire::problem::{Kind, Problem};
@@ -67,7 +67,7 @@ struct RemoteSource {
 
 #[async_trait]
 impl Source for RemoteSource {
-    async fn lease(&self, ask: LeaseAsk, wait: Duration) -> Result<Vec<LeasedJob>, SourceError> {
+    async fn lease(&self, ask: LeaseRequest, wait: Duration) -> Result<Vec<LeasedJob>, SourceError> {
         let wait = Span::from(wait).min(WAIT_MAX);
         let body = LeaseBody {
             queues: ask.queues,
@@ -84,8 +84,8 @@ impl Source for RemoteSource {
         receiver.await.unwrap_or_else(|error| Err(SourceError::Failed(error.into())))
     }
 
-    async fn heartbeat(&self, beats: Vec<Beat>) -> Result<Vec<Result<Order, NotTaken>>, SourceError> {
-        let items = beats.into_iter().map(|Beat { job, fence }| BeatItem { id: job, fence, progress: None });
+    async fn heartbeat(&self, beats: Vec<HeartbeatItem>) -> Result<Vec<Result<Order, NotTaken>>, SourceError> {
+        let items = beats.into_iter().map(|HeartbeatItem { job, fence }| BeatItem { id: job, fence, progress: None });
         // The worker retries heartbeats itself.
         let once = self.client.once().within(HEARTBEAT_TIMEOUT);
         let answered = once.work().heartbeats(items.collect()).await.map_err(source_error)?;
@@ -103,7 +103,7 @@ impl Source for RemoteSource {
         answers.into_iter().map(|answer| answer.ok_or_else(missing)).collect()
     }
 
-    async fn progress(&self, beat: Beat, progress: Progress) -> Result<(), SourceError> {
+    async fn progress(&self, beat: HeartbeatItem, progress: Progress) -> Result<(), SourceError> {
         let Progress { percent, message, data } = progress;
         let body = ProgressBody { fence: beat.fence, percent, message, data };
         match self.client.within(HEARTBEAT_TIMEOUT).work().progress(beat.job, &body).await {

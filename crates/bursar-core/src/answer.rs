@@ -55,7 +55,7 @@ pub enum Answer {
     /// Jobs were leased.
     Leased(Leased),
     /// Leases were renewed; one answer for each, in order.
-    Beaten(Vec<Result<Beaten, Refusal>>),
+    Renewed(Vec<Result<Renewed, Refusal>>),
     /// Leases were ended; one answer for each, in order.
     Finished(Vec<Result<Finished, Refusal>>),
     /// An action was executed on jobs.
@@ -82,7 +82,7 @@ pub struct Leased {
 
 /// The answer to a heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Beaten {
+pub struct Renewed {
     /// The job.
     pub job: JobId,
     /// What the worker is to do.

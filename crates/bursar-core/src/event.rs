@@ -19,12 +19,12 @@ mod stream;
 use serde::{Deserialize, Serialize};
 
 pub use self::charged::{Charged, Left};
-pub use self::journal::{Acted, ActedOn, Batch, Entry, KeyUse, Links, Recorded};
-pub use self::set_back::SetBack;
+pub use self::journal::{Acted, Batch, Entry, KeyUse, Links, Recorded, RecordedAction};
+pub use self::set_back::ClockCorrection;
 pub use self::stream::Stream;
 use crate::budget::{Budget, Cover};
 use crate::grant::TokenDigest;
-use crate::hold::Beyond;
+use crate::hold::Uncovered;
 use crate::id::{GrantId, HoldId, JobId};
 use crate::job::{JobError, JobSpec, QueueConfig, ScheduleSpec};
 use crate::name::{LeaseOwner, Purpose, Queue, ScheduleName, Scope, Subject, WorkerName};
@@ -119,7 +119,7 @@ pub enum Event {
         /// The part of the credit that counts for the instant of the hold's commit: it reverses what the hold did not
         /// cover.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        beyond: Option<Beyond>,
+        beyond: Option<Uncovered>,
     },
     /// A budget was defined or replaced.
     #[serde(rename = "budget.defined")]

@@ -42,12 +42,12 @@ pub struct Hold {
     /// The last transaction with an event of the hold.
     pub last: Option<BatchId>,
     /// What its commit posted beyond the held units, if anything.
-    pub beyond: Option<Beyond>,
+    pub beyond: Option<Uncovered>,
 }
 
 /// What a commit posted beyond a hold: an overrun, or all of a late commit. It counts for the instant of the commit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Beyond {
+pub struct Uncovered {
     /// The instant of the commit.
     pub at: Time,
     /// The units not credited yet, by scope. Empty for a late commit, of which all units are beyond the hold.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::HoldId;
 use crate::mutant::Mutant;
-use crate::scope::{Batchwise, ScopeState};
+use crate::scope::{DueStep, ScopeState};
 use crate::time::Time;
 
 /// The number of charges kept in a scope's row.
@@ -52,7 +52,7 @@ impl ScopeState {
     }
 
     /// Merges the due charges of the table with those of the row, in order, for one step of folding.
-    pub(crate) fn due_charges(&self, table: &Batchwise<LiveCharge>, now: Time) -> Batchwise<LiveCharge> {
+    pub(crate) fn due_charges(&self, table: &DueStep<LiveCharge>, now: Time) -> DueStep<LiveCharge> {
         // If more is due in the table, only charges before the next unread one may be folded.
         let until = match table.items.last() {
             Some(last) if table.more => last.mark(),
@@ -63,7 +63,7 @@ impl ScopeState {
         let mut items: Vec<LiveCharge> = table.items.iter().chain(self.recent.iter().filter(due)).cloned().collect();
         items.sort_by_key(LiveCharge::mark);
         let later = self.recent.iter().map(|charge| charge.expires_at).filter(|at| *at > now);
-        Batchwise { items, more: table.more, next: later.min().unwrap_or(Time::NEVER).min(table.next) }
+        DueStep { items, more: table.more, next: later.min().unwrap_or(Time::NEVER).min(table.next) }
     }
 
     /// Returns the units of the row's live charges that are not folded and were placed at or after an instant.

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::event::{Entry, Event};
 use crate::hold::Hold;
 use crate::id::{GrantId, HoldId, JobId};
-use crate::job::{FlowScopes, Job, JobSpec, LeaseAsk, QueueConfig, Schedule};
+use crate::job::{FlowScopes, Job, JobSpec, LeaseRequest, QueueConfig, Schedule};
 use crate::name::{JobKind, Queue, Scope, Tenant};
 use crate::request::{Act, Op, Request};
-use crate::state::{JobKey, KeyKey, QueueKey, ScheduleKey, ScopeKey, Workspace};
+use crate::state::{IdempotencyRowKey, JobKey, QueueKey, ScheduleKey, ScopeKey, Workspace};
 use crate::window::Window;
 
 /// The keys of the rows to load, each kind sorted. Rows are locked in one order: keys, job keys, schedules, jobs, holds,
@@ -16,7 +16,7 @@ use crate::window::Window;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     /// Idempotency keys.
-    pub keys: BTreeSet<KeyKey>,
+    pub keys: BTreeSet<IdempotencyRowKey>,
     /// Idempotency keys of jobs.
     pub job_keys: BTreeSet<JobKey>,
     /// Holds. Their scopes are needed too.
@@ -52,7 +52,7 @@ pub struct Claim {
 }
 
 impl Claim {
-    fn add(&mut self, ask: &LeaseAsk) {
+    fn add(&mut self, ask: &LeaseRequest) {
         self.count += ask.capacity as usize;
         self.kinds.insert(ask.kinds.iter().cloned().collect());
     }

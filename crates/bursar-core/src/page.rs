@@ -18,12 +18,12 @@ fn bytes_of(payload: &Payload) -> usize {
 }
 
 /// An item of a page, with a size.
-pub trait Weighs {
+pub trait PageItem {
     /// Returns its approximate size in bytes.
     fn bytes(&self) -> usize;
 }
 
-impl Weighs for Job {
+impl PageItem for Job {
     fn bytes(&self) -> usize {
         let payloads = [&self.payload, &self.metadata, &self.life.result].map(bytes_of);
         let error = self.life.error.as_ref().map_or(0, |error| error.kind.len() + error.message.len());
@@ -31,25 +31,25 @@ impl Weighs for Job {
     }
 }
 
-impl Weighs for Grant {
+impl PageItem for Grant {
     fn bytes(&self) -> usize {
         ITEM_BYTES + bytes_of(&self.payload)
     }
 }
 
-impl Weighs for Hold {
+impl PageItem for Hold {
     fn bytes(&self) -> usize {
         ITEM_BYTES + self.charges.len() * CHARGE_BYTES
     }
 }
 
-impl Weighs for Schedule {
+impl PageItem for Schedule {
     fn bytes(&self) -> usize {
         ITEM_BYTES + self.spec.job.tags.len() * CHARGE_BYTES + bytes_of(&self.spec.job.payload)
     }
 }
 
-impl Weighs for Event {
+impl PageItem for Event {
     fn bytes(&self) -> usize {
         let error = match self {
             Event::JobFailed { error, .. } | Event::JobRescued { error, .. } => error.kind.len() + error.message.len(),
@@ -60,13 +60,13 @@ impl Weighs for Event {
     }
 }
 
-impl Weighs for Batch {
+impl PageItem for Batch {
     fn bytes(&self) -> usize {
         self.entries.iter().flat_map(|entry| &entry.events).map(|recorded| recorded.e.bytes()).sum()
     }
 }
 
-impl<N, T: Weighs> Weighs for (N, T) {
+impl<N, T: PageItem> PageItem for (N, T) {
     fn bytes(&self) -> usize {
         self.1.bytes()
     }
@@ -74,16 +74,16 @@ impl<N, T: Weighs> Weighs for (N, T) {
 
 /// A page that is being filled.
 #[derive(Clone, Copy, Debug)]
-pub struct Filling {
+pub struct PageFill {
     items: usize,
     bytes: usize,
     limit: usize,
 }
 
-impl Filling {
+impl PageFill {
     /// Starts a page of at most `limit` items.
-    pub fn new(limit: usize) -> Filling {
-        Filling { items: 0, bytes: 0, limit }
+    pub fn new(limit: usize) -> PageFill {
+        PageFill { items: 0, bytes: 0, limit }
     }
 
     /// Counts an item.
@@ -100,15 +100,15 @@ impl Filling {
 }
 
 /// Returns whether a page of at most `limit` items is full, so that more items may follow.
-pub fn is_full<T: Weighs>(items: &[T], limit: usize) -> bool {
-    let mut page = Filling::new(limit);
+pub fn is_full<T: PageItem>(items: &[T], limit: usize) -> bool {
+    let mut page = PageFill::new(limit);
     items.iter().for_each(|item| page.add(item.bytes()));
     page.is_full()
 }
 
 /// Truncates items to one page.
-pub fn cut<T: Weighs>(mut items: Vec<T>, limit: usize) -> Vec<T> {
-    let mut page = Filling::new(limit);
+pub fn cut<T: PageItem>(mut items: Vec<T>, limit: usize) -> Vec<T> {
+    let mut page = PageFill::new(limit);
     let end = items.iter().position(|item| {
         let full = page.is_full();
         page.add(item.bytes());
@@ -124,7 +124,7 @@ mod tests {
 
     struct Thing(usize);
 
-    impl Weighs for Thing {
+    impl PageItem for Thing {
         fn bytes(&self) -> usize {
             self.0
         }

@@ -18,7 +18,9 @@ use crate::context::Context;
 use crate::credential::is_credential;
 use crate::grant::{Token, TokenDigest};
 use crate::id::{GrantId, HoldId, JobId};
-use crate::job::{Beat, Finish, JobSpec, LeaseAsk, QueueConfig, ScheduleSpec, check_delay, check_priority};
+use crate::job::{
+    Finish, HeartbeatItem, JobSpec, LeaseRequest, QueueConfig, ScheduleSpec, check_delay, check_priority,
+};
 use crate::name::{IdempotencyKey, Purpose, Queue, ScheduleName, Scope, Subject};
 use crate::payload::Payload;
 use crate::refusal::{Invalid, Refusal, Violation};
@@ -138,11 +140,11 @@ pub enum Op {
         scopes: Vec<Scope>,
     },
     /// Leases jobs to a worker.
-    Lease(LeaseAsk),
+    Lease(LeaseRequest),
     /// Renews leases.
     Heartbeat {
         /// The leases.
-        beats: Vec<Beat>,
+        beats: Vec<HeartbeatItem>,
     },
     /// Ends leases.
     Finish {
@@ -389,12 +391,12 @@ impl Request {
     /// Refuses a request that is invalid whatever rows are stored.
     pub fn check(&self) -> Result<(), Invalid> {
         self.context.check()?;
-        if self.dry_run && (self.op.is_of_jobs() || self.op.is_of_schedules()) {
+        if self.dry_run && (self.op.is_on_jobs() || self.op.is_on_schedule()) {
             return Err(Invalid::new("dry_run", "is not supported for operations on jobs and schedules"));
         }
         if let Some(key) = &self.idempotency_key {
             key.check_own()?;
-            if self.op.is_of_jobs() && !self.op.is_requested_act() {
+            if self.op.is_on_jobs() && !self.op.is_requested_act() {
                 return Err(Invalid::new(
                     "idempotency_key",
                     "is not allowed for this operation, which is safe to retry without a key",
@@ -452,7 +454,7 @@ impl Request {
 
 impl Op {
     /// Returns whether it leases, renews, ends or changes existing jobs. Such operations are answered job by job.
-    pub fn is_of_jobs(&self) -> bool {
+    pub fn is_on_jobs(&self) -> bool {
         matches!(self, Op::Lease(_) | Op::Heartbeat { .. } | Op::Finish { .. } | Op::Act { .. })
     }
 
@@ -463,7 +465,7 @@ impl Op {
     }
 
     /// Returns whether it is an operation on a schedule.
-    pub fn is_of_schedules(&self) -> bool {
+    pub fn is_on_schedule(&self) -> bool {
         self.schedule().is_some()
     }
 

@@ -46,7 +46,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use self::balance::Balance;
-pub use self::due::{Batchwise, Bounds, Due, DueAsk, Past};
+pub use self::due::{Bounds, Due, DueQuery, DueStep, WindowHistory};
 pub use self::line::Line;
 use crate::bounds::{WINDOW_IDLE, WINDOWS_MAX};
 use crate::bucket::full;
@@ -144,7 +144,7 @@ impl Default for ScopeState {
             folded: (Time::MIN, HoldId(0)),
             next_expiry: Time::NEVER,
             frozen: None,
-            balances: vec![Balance::open(Window::Lifetime, Time::MIN, Past::default())],
+            balances: vec![Balance::open(Window::Lifetime, Time::MIN, WindowHistory::default())],
             below: Vec::new(),
             recent: Vec::new(),
             line: Line::default(),
@@ -172,7 +172,7 @@ impl ScopeState {
     }
 
     /// Returns what must be read before the scope can be brought to `now`.
-    pub fn due_ask(&self, now: Time) -> DueAsk {
+    pub fn due_query(&self, now: Time) -> DueQuery {
         let charges_after = (self.next_expiry <= now).then_some(self.folded);
         let postings = self.balances.iter().enumerate().filter_map(|(place, balance)| match balance.window {
             Window::Rolling { length } if balance.next_eviction <= now => {
@@ -180,7 +180,7 @@ impl ScopeState {
             }
             _ => None,
         });
-        DueAsk { charges_after, postings: postings.collect() }
+        DueQuery { charges_after, postings: postings.collect() }
     }
 
     /// Returns the zone of a calendar window that ended by `now` and could not be advanced because this build does not
@@ -193,7 +193,7 @@ impl ScopeState {
     }
 
     /// Returns whether a calendar window has ended by `now`.
-    pub fn turns_by(&self, now: Time) -> bool {
+    pub fn calendar_window_ended(&self, now: Time) -> bool {
         self.balances.iter().any(|balance| balance.until <= now)
     }
 
@@ -201,7 +201,7 @@ impl ScopeState {
     ///
     /// `due` is what was read for `query`. Returns false if more is due than it contains: the scope must then be stored
     /// and advanced again.
-    pub fn advance(&mut self, now: Time, due: &Due, query: &DueAsk) -> bool {
+    pub fn advance(&mut self, now: Time, due: &Due, query: &DueQuery) -> bool {
         let mut ready = true;
         if query.charges_after.is_some() {
             let charges = self.due_charges(&due.charges, now);
@@ -305,7 +305,9 @@ impl ScopeState {
             }
             Some(place) => self.balances[place].named = now,
             // Only a scope without history has no prepared balance: an earlier event of this command created it.
-            None => self.balances.push(Balance { named: now, ..Balance::open(window.clone(), now, Past::default()) }),
+            None => self
+                .balances
+                .push(Balance { named: now, ..Balance::open(window.clone(), now, WindowHistory::default()) }),
         }
     }
 
@@ -354,7 +356,7 @@ impl ScopeState {
     }
 
     /// Adds a prospective balance for a window that a request names.
-    pub fn prepare(&mut self, window: Window, now: Time, past: Past) {
+    pub fn prepare(&mut self, window: Window, now: Time, past: WindowHistory) {
         self.balances.push(Balance { prospective: true, ..Balance::open(window, now, past) });
     }
 

@@ -27,7 +27,7 @@ use crate::window::Zone;
 /// The key of a scope.
 pub type ScopeKey = (Tenant, Scope);
 /// The key of an idempotency key's row.
-pub type KeyKey = (Tenant, IdempotencyKey);
+pub type IdempotencyRowKey = (Tenant, IdempotencyKey);
 /// The key of a queue.
 pub type QueueKey = (Tenant, Queue);
 /// The key of a schedule.
@@ -203,7 +203,7 @@ impl<K: Hash + Eq + Debug, V> Table<K, V> {
 
     /// Passes the changes so far to `take` while more requests are decided. A change that it accepts counts as stored;
     /// a row that changes again is written again.
-    pub fn hand_out(&mut self, mut take: impl FnMut(&K, Change<'_, V>) -> bool) {
+    pub fn take_changes(&mut self, mut take: impl FnMut(&K, Change<'_, V>) -> bool) {
         for (key, slot) in &mut self.slots {
             if slot.change().is_some_and(|change| take(key, change)) {
                 (slot.stored, slot.dirty) = (slot.value.is_some(), false);
@@ -214,7 +214,7 @@ impl<K: Hash + Eq + Debug, V> Table<K, V> {
 
 impl<K, V> Table<K, V> {
     /// Returns the changed rows that exist.
-    pub fn into_written(self) -> impl Iterator<Item = (K, V)> {
+    pub fn into_changed_rows(self) -> impl Iterator<Item = (K, V)> {
         self.slots.into_iter().filter(|(_, slot)| slot.changed).filter_map(|(key, slot)| Some((key, slot.value?)))
     }
 }
@@ -229,7 +229,7 @@ pub struct Claims {
     /// Whether more jobs may be ready than were loaded.
     pub more: bool,
     /// Whether loaded jobs could not be leased. If `more` is set too, a request that gets nothing is loaded again.
-    pub passed_over: bool,
+    pub skipped_some: bool,
 }
 
 /// A figure of a queue.
@@ -286,7 +286,7 @@ pub struct Workspace {
     /// Grants.
     pub grants: Table<GrantId, Grant>,
     /// Idempotency keys.
-    pub keys: Table<KeyKey, KeyRow>,
+    pub keys: Table<IdempotencyRowKey, KeyRow>,
     /// Jobs by their keys.
     pub job_keys: Table<JobKey, JobId>,
     /// Jobs.
@@ -310,10 +310,10 @@ pub struct Workspace {
     /// The entries of commands whose idempotency keys are used again.
     pub replays: HashMap<CommandId, Arc<Entry>>,
     /// Scopes on which more is due than one step folds; requests that need them are decided again.
-    pub unready: HashSet<ScopeKey>,
+    pub unfolded_scopes: HashSet<ScopeKey>,
     /// Scopes with an ended calendar window in a zone that this build does not know. Requests that need them are
     /// refused.
-    pub unturned: HashMap<ScopeKey, Zone>,
+    pub unknown_zones: HashMap<ScopeKey, Zone>,
     /// Rows of the table `live_charges` to add (`Some`) or remove (`None`).
     pub live: BTreeMap<(ScopeKey, Time, HoldId), Option<LiveCharge>>,
     /// Postings to add.
@@ -345,8 +345,8 @@ impl Workspace {
             costs: BTreeMap::new(),
             held: BTreeMap::new(),
             replays: HashMap::new(),
-            unready: HashSet::new(),
-            unturned: HashMap::new(),
+            unfolded_scopes: HashSet::new(),
+            unknown_zones: HashMap::new(),
             live: BTreeMap::new(),
             postings: Vec::new(),
             turns: 0,

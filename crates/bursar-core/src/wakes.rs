@@ -13,7 +13,7 @@ use crate::time::{Span, Time};
 
 /// The wake-ups of one request, to be sent after its commit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wakes {
+pub struct WakeUps {
     /// Queues with more jobs or slots to lease than before.
     pub queues: Vec<Ready>,
     /// Scopes that have units again and that parked jobs wait for.
@@ -35,11 +35,11 @@ pub struct Ready {
     pub due_in: Option<Span>,
 }
 
-impl Wakes {
+impl WakeUps {
     /// Computes the wake-ups of an entry whose events have been applied to the workspace.
-    pub(crate) fn of(ws: &Workspace, entry: &Entry) -> Wakes {
+    pub(crate) fn of(ws: &Workspace, entry: &Entry) -> WakeUps {
         let tenant = &entry.context.tenant;
-        let mut wakes = Wakes::default();
+        let mut wakes = WakeUps::default();
         for recorded in &entry.events {
             match &recorded.e {
                 Event::JobEnqueued { spec, run_at, .. } => {

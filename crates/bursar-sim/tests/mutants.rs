@@ -17,6 +17,7 @@ use bursar_core::time::{Span, Time};
 use bursar_core::window::Zone;
 use bursar_sim::sim::mutation::{caught_elsewhere, hunt};
 use bursar_sim::sim::run;
+use bursar_store::prelude::*;
 use bursar_store::{JobFilter, LockPolicy, ManualClock, MemoryStore, Setup};
 use bursar_testkit::SeqIds;
 use futures_util::FutureExt;

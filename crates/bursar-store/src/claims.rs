@@ -10,13 +10,13 @@ use bursar_core::state::{LineKey, QueueKey, ScopeKey};
 use bursar_core::time::{Span, Time};
 
 use crate::figures::DueJobs;
-use crate::transaction::rows::{ClaimAsk, Claimed};
+use crate::transaction::rows::{ClaimQuery, Claimed};
 
 /// The most due jobs of a queue that one transaction promotes; the same on every engine.
 pub const DUE_STEP: usize = 1_000;
 
 /// Returns the jobs of a queue that can be leased, and the due jobs to promote.
-pub fn claim<'a>(jobs: impl Iterator<Item = &'a Job>, ask: &ClaimAsk, now: Time) -> Claimed {
+pub fn claim<'a>(jobs: impl Iterator<Item = &'a Job>, ask: &ClaimQuery, now: Time) -> Claimed {
     let mut ready: Vec<&Job> = jobs.filter(|job| is_in(job, &ask.queue)).collect();
     // Due jobs of every kind are promoted, so that later requests do not scan past them again.
     let mut due: Vec<(Time, &Job)> = ready.iter().filter_map(|job| Some((job.comes_due()?, *job))).collect();

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use bursar_core::id::{BatchId, HoldId, JobId};
-use bursar_core::job::{Job, JobState, Life, Place, Retry};
+use bursar_core::job::{Job, JobRuntime, JobState, Place, Retry};
 use bursar_core::name::{FlowKey, IdempotencyKey, JobKind, LeaseOwner, Name, Queue, Scope, Tag, Tenant};
 use bursar_core::payload::Payload;
 use bursar_core::state::Counted;
@@ -106,7 +106,7 @@ pub(crate) struct MutableFields<'a> {
     hold: Option<HoldId>,
     version: u64,
     last: Option<BatchId>,
-    life: Cow<'a, Life>,
+    life: Cow<'a, JobRuntime>,
 }
 
 impl<'a> MutableFields<'a> {
@@ -114,7 +114,7 @@ impl<'a> MutableFields<'a> {
         let Job { home, priority, hold, version, last, life, .. } = job;
         let life = match without_large(&life.result) {
             Cow::Borrowed(_) => Cow::Borrowed(life),
-            Cow::Owned(result) => Cow::Owned(Life { result, ..life.clone() }),
+            Cow::Owned(result) => Cow::Owned(JobRuntime { result, ..life.clone() }),
         };
         let home = Cow::Borrowed(home);
         MutableFields { home, priority: *priority, hold: *hold, version: *version, last: *last, life }
@@ -133,17 +133,17 @@ impl Packed for MutableFields<'_> {
     }
 }
 
-/// The fields of [`Life`] that were added after version 1 of the row.
+/// The fields of [`JobRuntime`] that were added after version 1 of the row.
 #[derive(Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct AddedFields<'a> {
     owner: Option<Cow<'a, str>>,
     settled: Option<Vec<(Cow<'a, str>, i64)>>,
-    /// The owners of the lapsed leases, in the order of `Life::lapsed`. Empty if none has an owner.
+    /// The owners of the lapsed leases, in the order of `JobRuntime::lapsed`. Empty if none has an owner.
     lapsed: Vec<Option<Cow<'a, str>>>,
 }
 
 impl<'a> AddedFields<'a> {
-    pub(crate) fn append(life: &'a Life, buffer: &mut Vec<u8>) {
+    pub(crate) fn append(life: &'a JobRuntime, buffer: &mut Vec<u8>) {
         let text = |owner: &'a Option<LeaseOwner>| owner.as_ref().map(|owner| Cow::Borrowed(owner.as_str()));
         let settled = |settled: &'a Vec<(Scope, i64)>| {
             settled.iter().map(|(scope, amount)| (Cow::Borrowed(scope.as_str()), *amount)).collect()
@@ -159,7 +159,7 @@ impl<'a> AddedFields<'a> {
         }
     }
 
-    pub(crate) fn read(life: &mut Life, bytes: &[u8]) -> postcard::Result<()> {
+    pub(crate) fn read(life: &mut JobRuntime, bytes: &[u8]) -> postcard::Result<()> {
         let bad = |_| postcard::Error::SerdeDeCustom;
         let AddedFields { owner, settled, lapsed } = postcard::from_bytes::<AddedFields<'_>>(bytes)?;
         let parse_owner = |owner: Option<Cow<'_, str>>| owner.map(|owner| LeaseOwner::stored(&owner)).transpose();
@@ -183,7 +183,7 @@ pub(crate) fn finished_row(job: &Job) -> Cow<'_, Job> {
     if !job.payload.is_large() && !job.life.result.is_large() {
         return Cow::Borrowed(job);
     }
-    let life = Life { result: without_large(&job.life.result).into_owned(), ..job.life.clone() };
+    let life = JobRuntime { result: without_large(&job.life.result).into_owned(), ..job.life.clone() };
     Cow::Owned(Job { payload: without_large(&job.payload).into_owned(), life, ..job.clone() })
 }
 
@@ -221,7 +221,7 @@ impl JobIdentity {
             enqueued_at: spec.enqueued_at,
             version: moving.version,
             last: moving.last,
-            life: Life { place, ..moving.life.into_owned() },
+            life: JobRuntime { place, ..moving.life.into_owned() },
         }
     }
 }

@@ -9,14 +9,14 @@ use bursar_core::id::HoldId;
 use bursar_core::job::{Job, JobState, Place};
 use bursar_core::live::LiveCharge;
 use bursar_core::name::Scope;
-use bursar_core::scope::{Past, ScopeState};
+use bursar_core::scope::{ScopeState, WindowHistory};
 use bursar_core::state::ScopeKey;
 use bursar_core::time::Time;
 use bursar_core::window::Window;
 
 pub(crate) use self::jobs::JobCounts;
 use crate::codec::hold_state;
-use crate::transaction::rows::PastAsk;
+use crate::transaction::rows::HistoryQuery;
 
 /// The most rows that a check reads at once.
 pub(crate) const PAGE: usize = 200;
@@ -53,14 +53,14 @@ impl Report {
         key: &ScopeKey,
         row: &ScopeState,
         rolled: i64,
-        sums: &[Past],
+        sums: &[WindowHistory],
         jobs: Option<&JobCounts>,
     ) {
         jobs.iter().for_each(|jobs| self.check_jobs_of_scope(key, row, jobs));
         let leased = jobs.and_then(|jobs| jobs.slots.get(key)).copied().unwrap_or(0);
         self.scopes += 1;
         let (tenant, scope) = key;
-        for (balance, Past { posted, held, .. }) in row.balances.iter().zip(sums) {
+        for (balance, WindowHistory { posted, held, .. }) in row.balances.iter().zip(sums) {
             let window = &balance.window;
             let held = held.saturating_add(row.recently_held(balance.bounds().placed_from)).saturating_add(leased);
             if held != balance.held {
@@ -157,8 +157,8 @@ impl Report {
 
 /// Returns the sums to compute for the balances of a scope, in their order. They include holds placed after the end of a calendar
 /// window: such a hold should have opened the next window.
-pub(crate) fn asks(key: &ScopeKey, row: &ScopeState) -> impl Iterator<Item = PastAsk> {
-    row.balances.iter().map(|balance| PastAsk::of(key, row, balance))
+pub(crate) fn asks(key: &ScopeKey, row: &ScopeState) -> impl Iterator<Item = HistoryQuery> {
+    row.balances.iter().map(|balance| HistoryQuery::of(key, row, balance))
 }
 
 /// Whether the row of a scope contains a live charge of a hold.

@@ -9,7 +9,7 @@ use bursar_core::answer::Answer;
 use bursar_core::budget::{Budget, Limit};
 use bursar_core::decide::Rules;
 use bursar_core::id::JobId;
-use bursar_core::job::{End, Finish, FlowScopes, Job, JobSpec, LeaseAsk, QueueConfig};
+use bursar_core::job::{End, Finish, FlowScopes, Job, JobSpec, LeaseRequest, QueueConfig};
 use bursar_core::name::{FlowKey, JobKind, Queue, Scope, Tenant, WorkerName};
 use bursar_core::payload::Payload;
 use bursar_core::refusal::Refusal;
@@ -217,7 +217,7 @@ async fn enqueue(store: &dyn Store, key: Option<&str>, count: usize) {
 async fn lease(store: &dyn Store, capacity: u32) -> Vec<Finish> {
     let queues = vec![Queue::new("q").unwrap()];
     let worker = WorkerName::new("w").unwrap();
-    let ask = LeaseAsk { queues, kinds: Vec::new(), capacity, lease: None, worker };
+    let ask = LeaseRequest { queues, kinds: Vec::new(), capacity, lease: None, worker };
     let Answer::Leased(leased) = self::ask(store, Op::Lease(ask)).await else { panic!("jobs are leased") };
     let end = |job: &Job| Finish {
         job: job.id,

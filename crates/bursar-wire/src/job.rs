@@ -1,6 +1,6 @@
 //! Jobs: `/v1/jobs`.
 
-use bursar_core::answer::{Beaten, Finished};
+use bursar_core::answer::{Finished, Renewed};
 use bursar_core::bounds::{DELAY_MAX, PRIORITY_MAX};
 use bursar_core::id::{HoldId, JobId};
 use bursar_core::job::{Job, JobError, JobSpec, JobState, Order};
@@ -342,8 +342,8 @@ pub struct BeatenAnswer {
     pub expires_at: Option<String>,
 }
 
-impl From<&Beaten> for BeatenAnswer {
-    fn from(beaten: &Beaten) -> BeatenAnswer {
+impl From<&Renewed> for BeatenAnswer {
+    fn from(beaten: &Renewed) -> BeatenAnswer {
         BeatenAnswer { order: beaten.order, expires_at: stamp(beaten.until) }
     }
 }

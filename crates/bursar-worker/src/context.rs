@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bursar_core::bounds::ITEMS_MAX;
 use bursar_core::id::JobId;
-use bursar_core::job::{Beat, Usage};
+use bursar_core::job::{HeartbeatItem, Usage};
 use bursar_core::name::{IdempotencyKey, Scope};
 use bursar_core::refusal::Invalid;
 use tokio::sync::watch;
@@ -71,7 +71,7 @@ impl JobContext {
 
     /// Sends progress to listeners and extends the lease.
     pub async fn progress(&self, progress: Progress) -> Result<(), SourceError> {
-        let beat = Beat { job: self.id(), fence: self.fence() };
+        let beat = HeartbeatItem { job: self.id(), fence: self.fence() };
         self.0.source.progress(beat, progress).await
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bursar_core::bounds::ITEMS_MAX;
 use bursar_core::id::JobId;
-use bursar_core::job::{Beat, End, Finish, Order};
+use bursar_core::job::{End, Finish, HeartbeatItem, Order};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
 
@@ -135,18 +135,18 @@ impl Leases {
     }
 
     /// Returns the heartbeats that are due now or soon, so that one call carries many of them.
-    fn take_due(&self, now: Instant) -> Vec<Beat> {
+    fn take_due(&self, now: Instant) -> Vec<HeartbeatItem> {
         let mut table = self.table();
         let due = table.leases.iter_mut().filter(|(_, lease)| lease.beat_at <= now + lease.length / 10);
         due.map(|(job, lease)| {
             // This is the time of the retry if the call fails.
             lease.beat_at = now + lease.length / 6;
-            Beat { job: *job, fence: lease.fence }
+            HeartbeatItem { job: *job, fence: lease.fence }
         })
         .collect()
     }
 
-    async fn send_beats(&self, source: &Arc<dyn Source>, reports: &WeakReports, beats: &[Beat]) {
+    async fn send_beats(&self, source: &Arc<dyn Source>, reports: &WeakReports, beats: &[HeartbeatItem]) {
         let sent_at = Instant::now();
         let answers = match source.heartbeat(beats.to_vec()).await {
             Ok(answers) => answers,
@@ -165,7 +165,7 @@ impl Leases {
     }
 
     /// Applies the answer to a heartbeat; returns the end of a lease that the worker must return unstarted.
-    fn apply_answer(&self, beat: &Beat, answer: &Result<Order, NotTaken>, sent_at: Instant) -> Option<Finish> {
+    fn apply_answer(&self, beat: &HeartbeatItem, answer: &Result<Order, NotTaken>, sent_at: Instant) -> Option<Finish> {
         let mut table = self.table();
         let lease = table.leases.get_mut(&beat.job).filter(|lease| lease.fence == beat.fence)?;
         let started = lease.started;

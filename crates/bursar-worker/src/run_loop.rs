@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bursar_core::bounds::CAPACITY_MAX;
-use bursar_core::job::{End, Finish, LeaseAsk};
+use bursar_core::job::{End, Finish, LeaseRequest};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::task::JoinSet;
@@ -24,7 +24,7 @@ pub(crate) struct Config {
     pub(crate) source: Arc<dyn Source>,
     pub(crate) dispatcher: Dispatcher,
     /// The lease request; each call sets its own capacity.
-    pub(crate) ask: LeaseAsk,
+    pub(crate) ask: LeaseRequest,
     pub(crate) wait: Duration,
     pub(crate) concurrency: usize,
     pub(crate) ahead_max: usize,
@@ -122,7 +122,7 @@ impl RunLoop {
             return None;
         }
         let capacity = u32::try_from(room).unwrap_or(CAPACITY_MAX).min(CAPACITY_MAX);
-        let (ask, wait) = (LeaseAsk { capacity, ..self.config.ask.clone() }, self.config.wait);
+        let (ask, wait) = (LeaseRequest { capacity, ..self.config.ask.clone() }, self.config.wait);
         let source = self.config.source.clone();
         let call = async move {
             let mut backoff = Backoff::default();

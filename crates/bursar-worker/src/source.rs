@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bursar_core::bounds::PROGRESS_BYTES_MAX;
 use bursar_core::id::{HoldId, JobId};
-use bursar_core::job::{Beat, Finish, LeaseAsk, Order};
+use bursar_core::job::{Finish, HeartbeatItem, LeaseRequest, Order};
 use bursar_core::name::{FlowKey, IdempotencyKey, JobKind, Queue, Tag};
 use bursar_core::payload::Payload;
 use bursar_core::refusal::{Invalid, Refusal};
@@ -126,13 +126,13 @@ pub enum SourceError {
 pub trait Source: Send + Sync + 'static {
     /// Leases jobs; if none is ready, waits for up to `wait`. An implementation must return the jobs that it has leased for a call that
     /// the caller dropped.
-    async fn lease(&self, ask: LeaseAsk, wait: Duration) -> Result<Vec<LeasedJob>, SourceError>;
+    async fn lease(&self, ask: LeaseRequest, wait: Duration) -> Result<Vec<LeasedJob>, SourceError>;
     /// Extends leases; returns one answer for each heartbeat, in order.
-    async fn heartbeat(&self, beats: Vec<Beat>) -> Result<Vec<Result<Order, NotTaken>>, SourceError>;
+    async fn heartbeat(&self, beats: Vec<HeartbeatItem>) -> Result<Vec<Result<Order, NotTaken>>, SourceError>;
     /// Ends leases; returns one answer for each, in order. Repeating the same end of the same lease returns the same answer.
     async fn finish(&self, items: Vec<Finish>) -> Result<Vec<Result<(), NotTaken>>, SourceError>;
     /// Sends the progress of a job and extends its lease.
-    async fn progress(&self, beat: Beat, progress: Progress) -> Result<(), SourceError>;
+    async fn progress(&self, beat: HeartbeatItem, progress: Progress) -> Result<(), SourceError>;
     /// Waits until the jobs of dropped lease calls are returned. The worker calls it when it ends.
     async fn settle(&self) {}
 }

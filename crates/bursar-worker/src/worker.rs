@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bursar_core::bounds::CAPACITY_MAX;
-use bursar_core::job::LeaseAsk;
+use bursar_core::job::LeaseRequest;
 use bursar_core::name::{JobKind, Queue, WorkerName};
 use bursar_core::payload::Payload;
 use bursar_core::refusal::{Invalid, Refusal};
@@ -189,7 +189,7 @@ impl Worker {
         Ok(Config {
             source: self.source,
             dispatcher: Dispatcher::new(self.handlers, self.layers),
-            ask: LeaseAsk { queues: self.queues, kinds, capacity: 1, lease, worker },
+            ask: LeaseRequest { queues: self.queues, kinds, capacity: 1, lease, worker },
             wait: self.wait,
             concurrency: self.concurrency,
             ahead_max: self.ahead_max,

@@ -38,7 +38,7 @@ pub mod meter;
 mod wakeup;
 
 pub use bursar_core::answer::{
-    Answer, Beaten, Enqueued, Finished, Leased, Outcome, Placed, Redeemed, Settled, Submitted,
+    Answer, Enqueued, Finished, Leased, Outcome, Placed, Redeemed, Renewed, Settled, Submitted,
 };
 pub use bursar_core::bounds;
 pub use bursar_core::budget::{Budget, Cover, HoldPolicy, Limit};
@@ -53,8 +53,8 @@ pub use bursar_core::grant::{Grant, GrantFault, GrantState};
 pub use bursar_core::hold::{HeldCharge, Hold, HoldState};
 pub use bursar_core::id::{CommandId, GrantId, HoldId, IdSource, JobId, KeyId, WorkerId};
 pub use bursar_core::job::{
-    Backoff, Beat, End, Finish, Job, JobError, JobSpec, JobState, Lease, LeaseAsk, Missed as MissedTicks, Order,
-    Overlap, QueueConfig, Rate, Retention, Retry, Schedule, ScheduleSpec, Usage,
+    Backoff, End, Finish, HeartbeatItem, Job, JobError, JobSpec, JobState, Lease, LeaseRequest, Missed as MissedTicks,
+    Order, Overlap, QueueConfig, Rate, Retention, Retry, Schedule, ScheduleSpec, Usage,
 };
 pub use bursar_core::name::{
     FlowKey, IdempotencyKey, JobKind, LeaseOwner, Name, Purpose, Queue, ScheduleName, Scope, Subject, Tag, Tenant,

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use bursar::{
-    Backoff, Budget, Bursar, Job, JobSpec, LeaseAsk, Limit, Payload, QueueConfig, Retry, Span, Usage, Window,
+    Backoff, Budget, Bursar, Job, JobSpec, LeaseRequest, Limit, Payload, QueueConfig, Retry, Span, Usage, Window,
 };
 use bursar_examples::Failure;
 use sqlx::PgPool;
@@ -97,7 +97,7 @@ async fn ship(bursar: &Bursar, pool: &PgPool, job: &Job, cost: i64) -> Result<()
 /// Leases the next order to be shipped.
 async fn next_job(bursar: &Bursar, lease: Span) -> Result<Job, Failure> {
     let (queues, worker) = (vec!["orders".try_into()?], "shipping".try_into()?);
-    let ask = LeaseAsk { queues, kinds: Vec::new(), capacity: 1, lease: Some(lease), worker };
+    let ask = LeaseRequest { queues, kinds: Vec::new(), capacity: 1, lease: Some(lease), worker };
     let mut leased = bursar.jobs().lease_wait(ask, Duration::from_secs(10)).await?;
     Ok(leased.jobs.pop().ok_or("there is an order to be shipped")?)
 }

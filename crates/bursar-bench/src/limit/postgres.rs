@@ -256,7 +256,7 @@ fn bind<'q>(
     wrote: &'q Transaction,
     stored: &'q Stored,
 ) -> Result<BoundQuery<'q>, BenchError> {
-    let query = if bench.is_of_jobs() { query } else { bind_holds(query, wrote, stored)? };
+    let query = if bench.is_on_jobs() { query } else { bind_holds(query, wrote, stored)? };
     let query = match bench {
         Bench::Hold => query,
         Bench::Command => {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::event::Charged;
 use crate::event::Stream;
-use crate::hold::{Beyond, Hold, HoldState, sums};
+use crate::hold::{Hold, HoldState, Uncovered, sums};
 use crate::id::HoldId;
 use crate::live::LiveCharge;
 use crate::mutant::Mutant;
@@ -46,7 +46,7 @@ pub(super) fn committed(ws: &mut Workspace, tenant: &Tenant, hold: HoldId, charg
     let over = held.iter().map(|(scope, held)| (scope.clone(), actual[scope] - held)).filter(|(_, over)| *over > 0);
     let left: BTreeMap<_, _> = if late { BTreeMap::new() } else { over.collect() };
     if late || !left.is_empty() {
-        ws.holds.get_mut(&hold).expect("the hold was just ended").beyond = Some(Beyond { at: now, left });
+        ws.holds.get_mut(&hold).expect("the hold was just ended").beyond = Some(Uncovered { at: now, left });
     }
     for (scope, held) in held {
         let spent = actual[&scope];

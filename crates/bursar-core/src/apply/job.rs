@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::event::{Charged, Event, Stream};
 use crate::id::{HoldId, JobId};
 use crate::job::{
-    Job, JobError, JobSpec, JobState, Lapsed, Lease, LeaseEnd, Life, Place, QueueConfig, QueueState, rank,
+    Job, JobError, JobRuntime, JobSpec, JobState, Lapsed, Lease, LeaseEnd, Place, QueueConfig, QueueState, rank,
 };
 use crate::mutant::Mutant;
 use crate::name::{JobKind, Queue, Scope, Tenant};
@@ -188,7 +188,7 @@ fn enqueued(
     let job = Job {
         id,
         tenant: tenant.clone(),
-        life: Life::new(run_at, spec.priority, ws.now),
+        life: JobRuntime::new(run_at, spec.priority, ws.now),
         queue: spec.queue,
         home: None,
         kind: spec.kind,
@@ -403,7 +403,7 @@ impl Job {
 
 impl Workspace {
     /// Makes a scheduled job ready if its time has come. This follows from time and has no event.
-    pub fn come_due(&mut self, id: JobId) {
+    pub fn make_due_job_ready(&mut self, id: JobId) {
         let due = self.jobs.get(&id).and_then(Job::comes_due);
         if due.is_none_or(|at| at > self.now) {
             return;
@@ -444,7 +444,7 @@ impl Workspace {
 
     /// Makes the next job of a line its head. It ranks behind the jobs that are ready already, so that keys take turns
     /// (round-robin).
-    pub(crate) fn step_up(&mut self, id: JobId) {
+    pub(crate) fn promote_to_head(&mut self, id: JobId) {
         // Jobs promoted in the same transaction keep the order of their promotion.
         let now = self.now.after(Span::from_micros(self.turns));
         self.turns += 1;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::budget::Budget;
 use crate::event::{Charged, Stream};
-use crate::hold::{Beyond, sums};
+use crate::hold::{Uncovered, sums};
 use crate::id::HoldId;
 use crate::mutant::Mutant;
 use crate::name::{Scope, Tenant};
@@ -30,7 +30,7 @@ pub(super) fn credit(
     at: Time,
     charge: &Charged,
     hold: Option<HoldId>,
-    beyond: Option<&Beyond>,
+    beyond: Option<&Uncovered>,
 ) {
     for scope in charge.scopes() {
         let uncovered = beyond.and_then(|beyond| Some((beyond.at, *beyond.left.get(scope)?)));

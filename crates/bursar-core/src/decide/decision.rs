@@ -95,7 +95,7 @@ impl Decision<'_> {
 
     /// Returns whether a job may leave its line now: it is not the head, or no other job waits, or the next head is loaded.
     pub(super) fn can_leave_line(&self, job: &Job) -> bool {
-        let Some(line) = job.line_led() else { return true };
+        let Some(line) = job.headed_line() else { return true };
         let scope = (job.tenant.clone(), job.line().expect("a job in a line has a flow key"));
         let waiting = self.ws.scopes.get(&scope).map_or(0, |row| row.line.len(&job.kind));
         waiting <= 1 || self.ws.lines.get(&line).is_some_and(|next| next.iter().any(|id| self.is_behind(*id, &line)))
@@ -107,7 +107,7 @@ impl Decision<'_> {
             let next = self.ws.lines.get_mut(line)?.pop_front().filter(|_| !Mutant::LineStands.on())?;
             // An earlier request of the batch may have removed a loaded job from the line.
             if self.is_behind(next, line) {
-                self.ws.step_up(next);
+                self.ws.promote_to_head(next);
                 return Some(next);
             }
         }
@@ -126,6 +126,6 @@ impl Decision<'_> {
             let problem = "another transaction is changing the line of its flow key: retry";
             return Err(Refusal::WrongState { job: job.id, state: JobState::Queued, problem: problem.into() });
         }
-        Ok(job.line_led())
+        Ok(job.headed_line())
     }
 }

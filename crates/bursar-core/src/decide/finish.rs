@@ -240,7 +240,7 @@ pub(super) fn park(decision: &mut Decision<'_>, job: JobId, shortage: Shortage) 
 }
 
 /// Sets when a parked job that still lacks units is tried again. This follows from time and has no event.
-pub(super) fn look_later(decision: &mut Decision<'_>, id: JobId, shortage: &Shortage) {
+pub(super) fn retry_budget_later(decision: &mut Decision<'_>, id: JobId, shortage: &Shortage) {
     let job = decision.ws.jobs.get_mut(&id).expect("the job was just read");
     job.life.run_at = if Mutant::NeverLookAgain.on() { Time::NEVER } else { shortage.run_at };
 }
@@ -450,7 +450,7 @@ fn unbar_line(decision: &mut Decision<'_>, id: JobId) {
 
 /// Returns whether the lines of these jobs have barred heads that are not loaded. They must be loaded before a slot is
 /// freed.
-pub(super) fn line_unknown(decision: &Decision<'_>, ids: impl Iterator<Item = JobId>) -> bool {
+pub(super) fn barred_heads_not_loaded(decision: &Decision<'_>, ids: impl Iterator<Item = JobId>) -> bool {
     let mut lines = ids.filter_map(|id| {
         let job = decision.job(id).ok().filter(|job| job.life.state == JobState::Leased)?;
         Some((job.tenant.clone(), job.line()?))

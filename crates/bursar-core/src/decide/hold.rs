@@ -11,7 +11,7 @@ use crate::budget::Cover;
 use crate::context::Context;
 use crate::decide::admit;
 use crate::event::{Charged, Event};
-use crate::hold::{Beyond, HeldCharge, Hold, HoldState, sums};
+use crate::hold::{HeldCharge, Hold, HoldState, Uncovered, sums};
 use crate::id::HoldId;
 use crate::mutant::Mutant;
 use crate::name::{Scope, Tenant};
@@ -170,7 +170,7 @@ pub(super) fn credit(
         Some((hold, Some(beyond))) => {
             let taken = charge.scopes().map(|scope| (scope.clone(), parts(scope)[0].1));
             let left: BTreeMap<_, _> = taken.filter(|(_, amount)| *amount > 0).collect();
-            (hold.placed_at, (!left.is_empty()).then_some(Beyond { at: beyond.at, left }))
+            (hold.placed_at, (!left.is_empty()).then_some(Uncovered { at: beyond.at, left }))
         }
     };
     let scopes = charge.scopes().cloned().collect();

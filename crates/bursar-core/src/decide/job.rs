@@ -2,11 +2,11 @@
 
 use crate::answer::{Answer, Enqueued, Finished, Submitted};
 use crate::decide::decision::{Decision, Stop};
-use crate::decide::finish::{self, finished, fund, line_unknown, look_later, park, release, rescue};
+use crate::decide::finish::{self, barred_heads_not_loaded, finished, fund, park, release, rescue, retry_budget_later};
 use crate::decide::lease;
 use crate::event::Event;
 use crate::id::JobId;
-use crate::job::{Beat, Finish, Job, JobState, LeaseAsk};
+use crate::job::{Finish, HeartbeatItem, Job, JobState, LeaseRequest};
 use crate::mutant::Mutant;
 use crate::name::Queue;
 use crate::refusal::Refusal;
@@ -14,19 +14,19 @@ use crate::request::Act;
 use crate::time::Span;
 
 /// Leases jobs.
-pub(super) fn lease(decision: &mut Decision<'_>, ask: &LeaseAsk) -> Result<Answer, Stop> {
+pub(super) fn lease(decision: &mut Decision<'_>, ask: &LeaseRequest) -> Result<Answer, Stop> {
     lease::lease(decision, ask).map(Answer::Leased).ok_or(Stop::Reload)
 }
 
 /// Renews leases. Each is answered by itself.
-pub(super) fn heartbeat(decision: &mut Decision<'_>, beats: &[Beat]) -> Answer {
-    Answer::Beaten(beats.iter().map(|beat| lease::beat(decision, beat)).collect())
+pub(super) fn heartbeat(decision: &mut Decision<'_>, beats: &[HeartbeatItem]) -> Answer {
+    Answer::Renewed(beats.iter().map(|beat| lease::beat(decision, beat)).collect())
 }
 
 /// Ends leases. Each is answered by itself.
 pub(super) fn finish(decision: &mut Decision<'_>, items: &[Finish]) -> Result<Answer, Stop> {
     let valid = items.iter().filter(|item| item.check().is_ok());
-    if line_unknown(decision, valid.map(|item| item.job)) {
+    if barred_heads_not_loaded(decision, valid.map(|item| item.job)) {
         return Err(Stop::Reload);
     }
     let end = |item: &Finish| item.check().map_err(Refusal::from).and_then(|()| finish::finish(decision, item));
@@ -35,7 +35,7 @@ pub(super) fn finish(decision: &mut Decision<'_>, items: &[Finish]) -> Result<An
 
 /// Executes an action on jobs. Each is answered by itself.
 pub(super) fn act(decision: &mut Decision<'_>, act: &Act, jobs: &[JobId]) -> Result<Answer, Stop> {
-    if line_unknown(decision, jobs.iter().copied()) {
+    if barred_heads_not_loaded(decision, jobs.iter().copied()) {
         return Err(Stop::Reload);
     }
     Ok(Answer::Acted { each: jobs.iter().map(|job| act_on(decision, act, *job)).collect(), more: false })
@@ -167,7 +167,9 @@ fn resume(decision: &mut Decision<'_>, id: JobId) -> Result<(), Refusal> {
         return Ok(());
     }
     match fund(decision, &job) {
-        Err(shortage) if job.life.awaits.as_ref() == Some(&shortage.scope) => look_later(decision, id, &shortage),
+        Err(shortage) if job.life.awaits.as_ref() == Some(&shortage.scope) => {
+            retry_budget_later(decision, id, &shortage)
+        }
         // Another scope refuses the hold now, so the job waits for that one.
         Err(shortage) => park(decision, id, shortage),
         Ok(placed) => {

@@ -20,14 +20,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::answer::{Beaten, Leased};
+use crate::answer::{Leased, Renewed};
 use crate::decide::decision::Decision;
 use crate::event::{Charged, Event};
 use crate::id::JobId;
-use crate::job::{Beat, FlowScopes, Job, LeaseAsk, Order, QueueConfig, Rate};
+use crate::job::{FlowScopes, HeartbeatItem, Job, LeaseRequest, Order, QueueConfig, Rate};
 use crate::mutant::Mutant;
 use crate::name::{Queue, Scope};
-use crate::page::{Filling, Weighs};
+use crate::page::{PageFill, PageItem};
 use crate::refusal::Refusal;
 use crate::scope::Posting;
 use crate::time::{Span, Time};
@@ -54,7 +54,7 @@ enum Check {
 
 /// Leases up to the requested number of jobs, best rank first. Returns `None` if the loaded jobs could not be leased
 /// but others may be ready: the request must be loaded and decided again.
-pub(super) fn lease(decision: &mut Decision<'_>, ask: &LeaseAsk) -> Option<Leased> {
+pub(super) fn lease(decision: &mut Decision<'_>, ask: &LeaseRequest) -> Option<Leased> {
     // The jobs were loaded for the settings that the queue had before an earlier request of the batch changed them.
     if ask.queues.iter().any(|queue| decision.ws.queues.is_changed(&(decision.context.tenant.clone(), queue.clone()))) {
         return None;
@@ -71,7 +71,7 @@ pub(super) fn lease(decision: &mut Decision<'_>, ask: &LeaseAsk) -> Option<Lease
             closed.insert(queue.clone());
         }
     }
-    let mut page = Filling::new(ask.capacity as usize);
+    let mut page = PageFill::new(ask.capacity as usize);
     while !page.is_full() {
         let Some((queue, place)) = best(decision, ask, &closed) else { break };
         let key = (decision.context.tenant.clone(), queue.clone());
@@ -98,16 +98,16 @@ pub(super) fn lease(decision: &mut Decision<'_>, ask: &LeaseAsk) -> Option<Lease
             }
             Check::KeyFull => {
                 decision.ws.bar(id);
-                decision.ws.claims.entry(key).or_default().passed_over = true;
+                decision.ws.claims.entry(key).or_default().skipped_some = true;
             }
             Check::KeyAt(at) => {
                 decision.ws.put_off(id, at);
-                decision.ws.claims.entry(key).or_default().passed_over = true;
+                decision.ws.claims.entry(key).or_default().skipped_some = true;
                 leased.next_at = Some(leased.next_at.map_or(at, |known| known.min(at)));
             }
             Check::PayloadNotLoaded => {
                 let claims = decision.ws.claims.entry(key).or_default();
-                (claims.more, claims.passed_over) = (true, true);
+                (claims.more, claims.skipped_some) = (true, true);
             }
             Check::Stale => stale = true,
             Check::NotLoaded => {}
@@ -127,14 +127,14 @@ pub(super) fn lease(decision: &mut Decision<'_>, ask: &LeaseAsk) -> Option<Lease
     }
     let may_have_more = |queue: &Queue| {
         let claims = decision.ws.claims.get(&(decision.context.tenant.clone(), queue.clone()));
-        !closed.contains(queue) && claims.is_some_and(|claims| claims.more && claims.passed_over)
+        !closed.contains(queue) && claims.is_some_and(|claims| claims.more && claims.skipped_some)
     };
     let again = leased.jobs.is_empty() && (stale || ask.queues.iter().any(may_have_more));
     (!again).then_some(leased)
 }
 
 /// Returns the queue of the best requested job, and the job's index among the claims of that queue.
-fn best(decision: &Decision<'_>, ask: &LeaseAsk, closed: &BTreeSet<Queue>) -> Option<(Queue, usize)> {
+fn best(decision: &Decision<'_>, ask: &LeaseRequest, closed: &BTreeSet<Queue>) -> Option<(Queue, usize)> {
     let open = ask.queues.iter().filter(|queue| !closed.contains(*queue));
     let firsts = open.filter_map(|queue| {
         let claims = decision.ws.claims.get(&(decision.context.tenant.clone(), queue.clone()))?;
@@ -147,9 +147,9 @@ fn best(decision: &Decision<'_>, ask: &LeaseAsk, closed: &BTreeSet<Queue>) -> Op
 }
 
 /// Leases a job, and promotes the next job of its line.
-fn take(decision: &mut Decision<'_>, ask: &LeaseAsk, id: JobId, config: &QueueConfig, slots: Vec<Scope>) {
+fn take(decision: &mut Decision<'_>, ask: &LeaseRequest, id: JobId, config: &QueueConfig, slots: Vec<Scope>) {
     let job = decision.ws.jobs.get(&id).expect("the job was loaded to be leased");
-    let line = job.line_led();
+    let line = job.headed_line();
     let deadline = job.deadline.or(config.deadline).map_or(Time::NEVER, |span| decision.now().after(span));
     let event = Event::JobLeased {
         job: id,
@@ -256,7 +256,7 @@ fn rate_wait(decision: &Decision<'_>, scope: &Scope, rate: Rate, taken: &BTreeMa
 }
 
 /// Extends a lease, and tells the worker to continue, cancel or drain.
-pub(super) fn beat(decision: &mut Decision<'_>, beat: &Beat) -> Result<Beaten, Refusal> {
+pub(super) fn beat(decision: &mut Decision<'_>, beat: &HeartbeatItem) -> Result<Renewed, Refusal> {
     let now = decision.now();
     let job = decision.job(beat.job)?;
     check_owner(decision, job, beat.fence)?;
@@ -271,7 +271,7 @@ pub(super) fn beat(decision: &mut Decision<'_>, beat: &Beat) -> Result<Beaten, R
     let job = decision.ws.jobs.get_mut(&beat.job).expect("the job was just read");
     let lease = job.life.lease.as_mut().expect("the lease was just read");
     lease.until = lease.until.max(now.after(lease.length));
-    Ok(Beaten { job: beat.job, order, until: lease.lapses_at() })
+    Ok(Renewed { job: beat.job, order, until: lease.lapses_at() })
 }
 
 /// Refuses a principal that reports on a lease of another principal.

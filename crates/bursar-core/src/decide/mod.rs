@@ -34,7 +34,7 @@ use crate::apply::apply;
 use crate::bounds::LENGTH_MAX;
 use crate::decide::decision::{Decision, Stop};
 use crate::decide::replay::KeyLookup;
-use crate::event::{Acted, ActedOn, Entry, Event, KeyUse, Recorded};
+use crate::event::{Acted, Entry, Event, KeyUse, Recorded, RecordedAction};
 use crate::id::{CommandId, IdSource};
 use crate::job::QueueConfig;
 use crate::mutant::Mutant;
@@ -43,7 +43,7 @@ use crate::refusal::Refusal;
 use crate::request::{CheckedRequest, Op};
 use crate::state::{KeyRow, ScopeKey, Workspace};
 use crate::time::Span;
-use crate::wakes::Wakes;
+use crate::wakes::WakeUps;
 
 /// The settings of an installation that decisions depend on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,7 +105,7 @@ fn run(
     let answer = operate(&mut decision, request, rules)?;
     let events = decision.events;
 
-    let mut entry = Entry { id: command, context: request.context.recorded(), key, events, wakes: Wakes::default() };
+    let mut entry = Entry { id: command, context: request.context.recorded(), key, events, wakes: WakeUps::default() };
     if applies {
         add_consequences(ws, request, &mut entry);
     }
@@ -118,7 +118,7 @@ fn run(
         return Ok(Outcome { command, replayed: false, answer, entry: None });
     }
     remember_key(ws, &entry);
-    entry.wakes = Wakes::of(ws, &entry);
+    entry.wakes = WakeUps::of(ws, &entry);
     if let Some((queue, before)) = queue_before {
         let after = defined_queue(ws, request).map(|(_, config)| config).unwrap_or_default();
         entry.wakes.of_queue(queue, &before, &after);
@@ -210,7 +210,7 @@ fn record_action(request: &CheckedRequest, answer: &mut Answer, key: Option<&mut
     let (Op::Act { jobs, .. }, Answer::Acted { each, more }) = (&request.op, answer) else { return };
     *more = request.part.is_some_and(|part| part.more);
     if let Some(key) = key {
-        let jobs = jobs.iter().zip(&*each).map(|(job, answer)| ActedOn::of(*job, answer)).collect();
+        let jobs = jobs.iter().zip(&*each).map(|(job, answer)| RecordedAction::of(*job, answer)).collect();
         key.acted = Some(Acted { jobs, more: *more });
     }
 }

@@ -11,7 +11,8 @@ use crate::window::Window;
 /// Checks that all scopes of the request are up to date. One transaction folds a bounded number of due charges and postings;
 /// a request that needs a scope with more of them is decided in the next transaction.
 pub(super) fn scopes_are_folded(ws: &Workspace, request: &CheckedRequest) -> Result<(), Stop> {
-    let folded = ws.unready.is_empty() || !request.needs().scopes_in(ws).any(|scope| ws.unready.contains(&scope));
+    let folded = ws.unfolded_scopes.is_empty()
+        || !request.needs().scopes_in(ws).any(|scope| ws.unfolded_scopes.contains(&scope));
     if folded { Ok(()) } else { Err(Stop::Reload) }
 }
 
@@ -58,11 +59,11 @@ pub(super) fn is_unchanged(ws: &Workspace, request: &CheckedRequest) -> Result<(
 /// Checks that no calendar window of the request's scopes has ended in a time zone that this build does not know. The start
 /// of the next window is never guessed.
 pub(super) fn zones_are_known(ws: &Workspace, request: &CheckedRequest) -> Result<(), Stop> {
-    if ws.unturned.is_empty() {
+    if ws.unknown_zones.is_empty() {
         return Ok(());
     }
     let mut needed = request.needs().scopes_in(ws);
-    match needed.find_map(|key| ws.unturned.get(&key).map(|zone| (key.1, zone.clone()))) {
+    match needed.find_map(|key| ws.unknown_zones.get(&key).map(|zone| (key.1, zone.clone()))) {
         Some((scope, zone)) => Err(Refusal::UnknownZone { scope, zone }.into()),
         None => Ok(()),
     }

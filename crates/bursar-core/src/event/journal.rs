@@ -26,7 +26,7 @@ use crate::refusal::Refusal;
 use crate::request::Fingerprint;
 use crate::time::Time;
 use crate::trace::TraceParent;
-use crate::wakes::Wakes;
+use crate::wakes::WakeUps;
 
 /// An event with the version of its stream. The field names are short because the journal stores them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -54,7 +54,7 @@ pub struct Entry {
     pub events: Vec<Recorded>,
     /// The wake-ups that it causes; empty if the entry was read from the journal.
     #[serde(skip)]
-    pub wakes: Wakes,
+    pub wakes: WakeUps,
 }
 
 /// Ignores `wakes`, which follows from the events.
@@ -83,7 +83,7 @@ pub struct KeyUse {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Acted {
     /// The answer for each job, in order.
-    pub jobs: Vec<ActedOn>,
+    pub jobs: Vec<RecordedAction>,
     /// Whether more parts of the operation follow.
     #[serde(default, skip_serializing_if = "super::is_false")]
     pub more: bool,
@@ -92,13 +92,13 @@ pub struct Acted {
 impl Acted {
     /// Returns the recorded answer.
     pub(crate) fn answer(&self) -> Answer {
-        Answer::Acted { each: self.jobs.iter().map(ActedOn::answer).collect(), more: self.more }
+        Answer::Acted { each: self.jobs.iter().map(RecordedAction::answer).collect(), more: self.more }
     }
 }
 
 /// The recorded answer for one job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ActedOn {
+pub struct RecordedAction {
     /// The job.
     pub job: JobId,
     /// Its state after the operation; `None` if there was no such job.
@@ -118,23 +118,23 @@ pub struct ActedOn {
     pub refused: Option<String>,
 }
 
-impl ActedOn {
+impl RecordedAction {
     /// Records the answer for a job.
-    pub(crate) fn of(job: JobId, answer: &Result<Finished, Refusal>) -> ActedOn {
-        let nothing = ActedOn { job, state: None, run_at: None, hold: None, cost: Vec::new(), refused: None };
+    pub(crate) fn of(job: JobId, answer: &Result<Finished, Refusal>) -> RecordedAction {
+        let nothing = RecordedAction { job, state: None, run_at: None, hold: None, cost: Vec::new(), refused: None };
         match answer {
             Ok(Finished { state, run_at, hold, cost, .. }) => {
-                ActedOn { state: Some(*state), run_at: *run_at, hold: *hold, cost: cost.clone(), ..nothing }
+                RecordedAction { state: Some(*state), run_at: *run_at, hold: *hold, cost: cost.clone(), ..nothing }
             }
             Err(Refusal::WrongState { state, problem, .. }) => {
-                ActedOn { state: Some(*state), refused: Some(problem.to_string()), ..nothing }
+                RecordedAction { state: Some(*state), refused: Some(problem.to_string()), ..nothing }
             }
             Err(_) => nothing,
         }
     }
 
     fn answer(&self) -> Result<Finished, Refusal> {
-        let ActedOn { job, run_at, hold, .. } = *self;
+        let RecordedAction { job, run_at, hold, .. } = *self;
         match (self.state, &self.refused) {
             (None, _) => Err(Refusal::UnknownJob { job }),
             (Some(state), Some(problem)) => Err(Refusal::WrongState { job, state, problem: problem.clone().into() }),

@@ -1,7 +1,7 @@
 //! Correcting the instants of a journal after the machine's clock was ahead for a while.
 //!
 //! Bursar's time never goes back. If transactions were written with a clock that was ahead, time stands still until the
-//! real clock catches up. [`SetBack`] moves the instants of the journal instead, by a function that keeps their order:
+//! real clock catches up. [`ClockCorrection`] moves the instants of the journal instead, by a function that keeps their order:
 //!
 //! - instants up to the last transaction before the jump stay,
 //! - instants from the first transaction after the jump on move back by a constant,
@@ -10,12 +10,12 @@
 //! Because the order stays, every decision stays valid, and replaying the journal gives balanced books.
 
 use super::{Batch, Event};
-use crate::hold::Beyond;
+use crate::hold::Uncovered;
 use crate::time::{Span, Time};
 
 /// The mapping from old to corrected instants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SetBack {
+pub struct ClockCorrection {
     /// The instant of the last transaction before the clock jumped.
     before: Time,
     /// The instant of the first transaction after the clock jumped.
@@ -24,17 +24,17 @@ pub struct SetBack {
     by: Span,
 }
 
-impl SetBack {
+impl ClockCorrection {
     /// Computes the correction of a journal whose latest transactions lie after `now`.
     ///
     /// `before` is the last transaction at or before `now`, `first` the first one after it, and `last` the last of all.
     /// Returns `None` if no transaction is ahead of the clock, or if there is no room between `before` and `first`.
-    pub fn new(before: Option<Time>, first: Time, last: Time, now: Time) -> Option<SetBack> {
+    pub fn new(before: Option<Time>, first: Time, last: Time, now: Time) -> Option<ClockCorrection> {
         // A journal that starts ahead of the clock may move back by any distance; a day more than needed is enough.
         let before = before.unwrap_or_else(|| first.before(last.since(now)).before(Span::from_days(1)));
         let room = first.since(before).micros() - 2;
         let by = Span::from_micros(last.since(now).micros().min(room));
-        (last > now && first > now && by > Span::ZERO).then_some(SetBack { before, first, by })
+        (last > now && first > now && by > Span::ZERO).then_some(ClockCorrection { before, first, by })
     }
 
     /// Returns how far the last transactions move back.
@@ -61,7 +61,7 @@ impl SetBack {
 
 impl Batch {
     /// Corrects every instant of a transaction.
-    pub fn set_back(&mut self, clock: &SetBack) {
+    pub fn set_back(&mut self, clock: &ClockCorrection) {
         self.at = clock.moved(self.at);
         for entry in &mut self.entries {
             let entry = std::sync::Arc::make_mut(entry);
@@ -90,7 +90,7 @@ fn times_of(event: &mut Event, mut visit: impl FnMut(&mut Time)) {
         Event::HoldExpired { at, .. } => visit(at),
         Event::Credited { at, beyond, .. } => {
             visit(at);
-            beyond.iter_mut().for_each(|Beyond { at, .. }| visit(at));
+            beyond.iter_mut().for_each(|Uncovered { at, .. }| visit(at));
         }
         Event::BudgetTripped { until, .. } => until.iter_mut().for_each(visit),
         Event::JobEnqueued { run_at, .. }
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn a_correction_keeps_the_order_of_instants() {
         // Written at 10 and 20, then the clock jumped to 1,000,000; it says 500 now.
-        let clock = SetBack::new(Some(at(20)), at(1_000_000), at(1_000_300), at(500)).unwrap();
+        let clock = ClockCorrection::new(Some(at(20)), at(1_000_000), at(1_000_300), at(500)).unwrap();
         assert_eq!(clock.by(), Span::from_micros(999_800));
         let times = [0, 10, 20, 21, 500, 700_000, 999_999, 1_000_000, 1_000_001, 1_000_300, 5_000_000];
         let moved: Vec<Time> = times.into_iter().map(|time| clock.moved(at(time))).collect();
@@ -161,10 +161,10 @@ mod tests {
 
     #[test]
     fn a_correction_never_moves_past_earlier_transactions() {
-        let clock = SetBack::new(Some(at(400)), at(1_000), at(5_000), at(500)).unwrap();
+        let clock = ClockCorrection::new(Some(at(400)), at(1_000), at(5_000), at(500)).unwrap();
         assert_eq!(clock.moved(at(1_000)), at(402), "moves as far as there is room");
-        assert_eq!(SetBack::new(Some(at(999)), at(1_000), at(5_000), at(500)), None, "no room");
-        assert_eq!(SetBack::new(Some(at(1)), at(100), at(200), at(500)), None, "no transaction is ahead");
-        assert!(SetBack::new(None, at(1_000), at(5_000), at(500)).is_some(), "a journal may start ahead");
+        assert_eq!(ClockCorrection::new(Some(at(999)), at(1_000), at(5_000), at(500)), None, "no room");
+        assert_eq!(ClockCorrection::new(Some(at(1)), at(100), at(200), at(500)), None, "no transaction is ahead");
+        assert!(ClockCorrection::new(None, at(1_000), at(5_000), at(500)).is_some(), "a journal may start ahead");
     }
 }

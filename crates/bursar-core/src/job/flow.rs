@@ -96,7 +96,7 @@ impl Job {
     }
 
     /// Returns the line that it is the head of.
-    pub fn line_led(&self) -> Option<LineKey> {
+    pub fn headed_line(&self) -> Option<LineKey> {
         self.line_key().filter(|_| self.life.place != Place::Behind)
     }
 

@@ -59,7 +59,7 @@ pub enum LeaseEnd {
 /// A worker's request for jobs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct LeaseAsk {
+pub struct LeaseRequest {
     /// The queues to lease from.
     pub queues: Vec<Queue>,
     /// The kinds to lease; `video.*` matches every kind that begins with `video.`. Empty: any kind.
@@ -74,7 +74,7 @@ pub struct LeaseAsk {
     pub worker: WorkerName,
 }
 
-impl LeaseAsk {
+impl LeaseRequest {
     pub(crate) fn check(&self) -> Result<(), Invalid> {
         if self.queues.is_empty() {
             return Err(Invalid::new("queues", "must not be empty"));
@@ -126,7 +126,7 @@ pub struct Usage {
 /// A heartbeat for one job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Beat {
+pub struct HeartbeatItem {
     /// The job.
     pub job: JobId,
     /// The fence of the lease.
@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn kinds_can_be_requested_by_prefix() {
-        let ask = |kinds: &[&str]| LeaseAsk {
+        let ask = |kinds: &[&str]| LeaseRequest {
             queues: vec![Queue::new("q").unwrap()],
             kinds: kinds.iter().map(|kind| JobKind::new(kind).unwrap()).collect(),
             capacity: 1,

@@ -24,7 +24,7 @@ mod spec;
 use serde::{Deserialize, Serialize};
 
 pub use self::flow::{FlowScopes, Place, line_up};
-pub use self::lease::{Beat, End, Finish, JobError, Lease, LeaseAsk, LeaseEnd, Order, Usage, wants};
+pub use self::lease::{End, Finish, HeartbeatItem, JobError, Lease, LeaseEnd, LeaseRequest, Order, Usage, wants};
 pub use self::queue::{QueueConfig, QueueState, Rate, Retention};
 pub use self::retry::{Backoff, Retry};
 pub use self::schedule::{Missed, ON_TIME, Overlap, Schedule, ScheduleSpec};
@@ -81,12 +81,12 @@ pub struct Job {
     /// The last transaction with an event of the job.
     pub last: Option<BatchId>,
     /// The part of the row that changes while the job is processed.
-    pub life: Life,
+    pub life: JobRuntime,
 }
 
 /// The part of a job's row that changes while the job is processed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Life {
+pub struct JobRuntime {
     /// The state last written; see [`Job::state_at`].
     pub state: JobState,
     /// When it may run; while it awaits its budget, when that is tried again; of a finished job, when it ended.
@@ -206,11 +206,11 @@ impl std::str::FromStr for JobState {
     }
 }
 
-impl Life {
+impl JobRuntime {
     /// Creates the state of a new job.
-    pub fn new(run_at: Time, priority: i16, now: Time) -> Life {
+    pub fn new(run_at: Time, priority: i16, now: Time) -> JobRuntime {
         let state = if run_at > now { JobState::Scheduled } else { JobState::Queued };
-        Life {
+        JobRuntime {
             state,
             run_at,
             rank: rank(run_at, priority),

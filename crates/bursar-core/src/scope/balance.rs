@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Batchwise, Bounds, Past, Posting, PostingMark};
+use super::{Bounds, DueStep, Posting, PostingMark, WindowHistory};
 use crate::bounds::WINDOW_IDLE;
 use crate::bucket::{clamp, full};
 use crate::mutant::Mutant;
@@ -66,7 +66,7 @@ impl Balance {
     }
 
     /// Opens a window at `now`, with what history has in it.
-    pub fn open(window: Window, now: Time, past: Past) -> Balance {
+    pub fn open(window: Window, now: Time, past: WindowHistory) -> Balance {
         let (since, until) = Balance::opening(&window, now).expect("the zone of a window that is opened is known");
         let level = full(&window);
         let (evicted, next_eviction) = match window {
@@ -203,7 +203,7 @@ impl Balance {
     }
 
     /// Takes out postings that left a rolling window. Returns false if more have left than `postings` contains.
-    pub(super) fn evict(&mut self, postings: &Batchwise<Posting>) -> bool {
+    pub(super) fn evict(&mut self, postings: &DueStep<Posting>) -> bool {
         let Window::Rolling { length } = self.window else { return true };
         for posting in &postings.items {
             self.posted -= posting.amount * if Mutant::EvictTwice.on() { 2 } else { 1 };

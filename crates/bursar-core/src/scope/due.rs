@@ -8,14 +8,14 @@ use crate::time::Time;
 #[derive(Clone, Debug, Default)]
 pub struct Due {
     /// Charges of expired holds after the mark [`ScopeState::folded`](super::ScopeState::folded).
-    pub charges: Batchwise<LiveCharge>,
+    pub charges: DueStep<LiveCharge>,
     /// For each rolling balance, by its index in `balances`: the postings that left it.
-    pub postings: Vec<(usize, Batchwise<Posting>)>,
+    pub postings: Vec<(usize, DueStep<Posting>)>,
 }
 
 /// A bounded number of due items, in order.
 #[derive(Clone, Debug)]
-pub struct Batchwise<T> {
+pub struct DueStep<T> {
     /// The due items.
     pub items: Vec<T>,
     /// Whether more items are due than one step folds.
@@ -24,22 +24,22 @@ pub struct Batchwise<T> {
     pub next: Time,
 }
 
-impl<T> Default for Batchwise<T> {
+impl<T> Default for DueStep<T> {
     fn default() -> Self {
-        Batchwise { items: Vec::new(), more: false, next: Time::NEVER }
+        DueStep { items: Vec::new(), more: false, next: Time::NEVER }
     }
 }
 
 /// What to read to bring a scope to `now`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DueAsk {
+pub struct DueQuery {
     /// The mark after which to read charges that expire up to now; `None` if none can be due.
     pub charges_after: Option<ChargeMark>,
     /// For rolling balances, by index: read postings after the mark, up to the instant.
     pub postings: Vec<(usize, PostingMark, Time)>,
 }
 
-impl DueAsk {
+impl DueQuery {
     /// Returns whether nothing can be due.
     pub fn is_empty(&self) -> bool {
         self.charges_after.is_none() && self.postings.is_empty()
@@ -59,7 +59,7 @@ pub struct Bounds {
 
 /// The history of a window that is opened on a scope with postings or holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Past {
+pub struct WindowHistory {
     /// Units posted in it.
     pub posted: i64,
     /// Units of live holds placed in it.

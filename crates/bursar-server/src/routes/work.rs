@@ -4,7 +4,7 @@ use axum::http::Method;
 use std::collections::HashMap;
 
 use bursar::bounds::check_items;
-use bursar::{Beat, End, Error, Finish, JobId, JobKind, LeaseAsk, Progress, Span, WorkerName, covered};
+use bursar::{End, Error, Finish, HeartbeatItem, JobId, JobKind, LeaseRequest, Progress, Span, WorkerName, covered};
 use serde_json::json;
 
 use crate::call::{Call, Input, NoFields};
@@ -78,7 +78,7 @@ async fn lease(input: Input<(), NoFields, LeaseBody>) -> Result<Reply<LeasedJobs
     let LeaseBody { queues, kinds, capacity, wait_ms, lease_ms, worker } = body;
     let principal = &call.principal;
     queues.iter().try_for_each(|queue| principal.may_lease_from(queue))?;
-    let ask = LeaseAsk {
+    let ask = LeaseRequest {
         kinds: kinds_for(principal, kinds)?,
         worker: worker_name(principal, worker)?,
         lease: lease_ms.map(|lease| millis("lease_ms", lease)).transpose()?,
@@ -154,7 +154,7 @@ async fn may_report(call: &Call, job: JobId) -> Result<(), Problem> {
 async fn heartbeat(input: Input<JobId, NoFields, HeartbeatBody>) -> Result<Reply<BeatenAnswer>, Problem> {
     let HeartbeatBody { fence, progress } = input.body;
     may_report(&input.call, input.parameter).await?;
-    let beat = Beat { job: input.parameter, fence };
+    let beat = HeartbeatItem { job: input.parameter, fence };
     let bursar = input.call.bursar();
     let beaten = match progress {
         Some(progress) => bursar.jobs().progress(beat, convert::progress(progress)).await?,
@@ -167,7 +167,7 @@ async fn progress(input: Input<JobId, NoFields, ProgressBody>) -> Result<Reply<B
     let ProgressBody { fence, percent, message, data } = input.body;
     may_report(&input.call, input.parameter).await?;
     let progress = Progress { percent, message, data };
-    let beaten = input.call.bursar().jobs().progress(Beat { job: input.parameter, fence }, progress).await?;
+    let beaten = input.call.bursar().jobs().progress(HeartbeatItem { job: input.parameter, fence }, progress).await?;
     Ok(Reply::new(BeatenAnswer::from(&beaten)))
 }
 
@@ -241,20 +241,23 @@ async fn finish_many(call: &Call, items: Vec<Finish>) -> Result<Reply<FinishedIt
 async fn heartbeat_many(input: Input<(), NoFields, ItemsBody<BeatItem>>) -> Result<Reply<BeatenItems>, Problem> {
     let beats = input.body.items.into_iter().map(|BeatItem { id, fence, progress }| {
         let progress = progress.map(convert::progress);
-        (Beat { job: id, fence }, progress)
+        (HeartbeatItem { job: id, fence }, progress)
     });
     heartbeat_all(&input.call, beats.collect()).await
 }
 
 async fn progress_many(input: Input<(), NoFields, ItemsBody<ProgressItem>>) -> Result<Reply<BeatenItems>, Problem> {
     let beats = input.body.items.into_iter().map(|ProgressItem { id, fence, percent, message, data }| {
-        (Beat { job: id, fence }, Some(Progress { percent, message, data }))
+        (HeartbeatItem { job: id, fence }, Some(Progress { percent, message, data }))
     });
     heartbeat_all(&input.call, beats.collect()).await
 }
 
 /// Renews the leases of many jobs, and forwards their progress to listeners.
-async fn heartbeat_all(call: &Call, beats: Vec<(Beat, Option<Progress>)>) -> Result<Reply<BeatenItems>, Problem> {
+async fn heartbeat_all(
+    call: &Call,
+    beats: Vec<(HeartbeatItem, Option<Progress>)>,
+) -> Result<Reply<BeatenItems>, Problem> {
     beats.iter().filter_map(|(_, progress)| progress.as_ref()).try_for_each(Progress::check)?;
     let forbidden_jobs = forbidden_jobs(call, beats.iter().map(|(beat, _)| beat.job)).await?;
     let allowed =

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bursar::{Answer, Bursar, Context, Error, Failure, Op, Outcome, Payload, Queue, Refusal, Request, Span};
 use bursar_core::id::JobId;
-use bursar_core::job::{Beat, End, Finish, Job, LeaseAsk, Usage};
+use bursar_core::job::{End, Finish, HeartbeatItem, Job, LeaseRequest, Usage};
 use bursar_core::name::{Scope, WorkerName};
 
 use super::client_log::{ClientLog, LogLine};
@@ -78,7 +78,7 @@ impl CrashWorker {
     }
 
     async fn lease(&self, bursar: &Bursar) -> Vec<Job> {
-        let request = LeaseAsk {
+        let request = LeaseRequest {
             queues: vec![self.queue.clone()],
             kinds: Vec::new(),
             capacity: CAPACITY,
@@ -93,8 +93,8 @@ impl CrashWorker {
 
     /// Sends a heartbeat.
     async fn beat(&self, bursar: &Bursar, log: &ClientLog, job: JobId, fence: u64) {
-        let result = self.send(bursar, Op::Heartbeat { beats: vec![Beat { job, fence }] }).await;
-        if let Ok(Outcome { answer: Answer::Beaten(answers), .. }) = result
+        let result = self.send(bursar, Op::Heartbeat { beats: vec![HeartbeatItem { job, fence }] }).await;
+        if let Ok(Outcome { answer: Answer::Renewed(answers), .. }) = result
             && let Some(Err(refusal)) = answers.first()
         {
             log_lost(log, refusal);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bursar_core::answer::{Answer, Outcome};
 use bursar_core::id::JobId;
-use bursar_core::job::{End, Finish, JobState, LeaseAsk, QueueConfig};
+use bursar_core::job::{End, Finish, JobState, LeaseRequest, QueueConfig};
 use bursar_core::name::{Tenant, WorkerName};
 use bursar_core::payload::Payload;
 use bursar_core::request::{Act, Op, Request};
@@ -98,7 +98,7 @@ async fn resume_or_cancel(world: &World, cluster: &Cluster, store: &SimStore, pa
 
 async fn lease_and_complete(world: &World, cluster: &Cluster, tenant: Tenant) {
     let worker = WorkerName::new("drain").expect("a name");
-    let lease = LeaseAsk { queues: queues(), kinds: Vec::new(), capacity: CAPACITY, lease: None, worker };
+    let lease = LeaseRequest { queues: queues(), kinds: Vec::new(), capacity: CAPACITY, lease: None, worker };
     let outcome = send(world, cluster, tenant.clone(), Op::Lease(lease)).await;
     let Some(Answer::Leased(leased)) = outcome.map(|outcome| outcome.answer) else { return };
     let complete = || End::Complete { result: Payload::default(), usage: None };

@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use bursar_core::answer::{Answer, Beaten, Leased};
+use bursar_core::answer::{Answer, Leased, Renewed};
 use bursar_core::budget::Limit;
 use bursar_core::event::Event;
 use bursar_core::hold::HoldState;
 use bursar_core::id::{HoldId, JobId};
-use bursar_core::job::{Beat, FlowScopes, Job, JobSpec, JobState, LeaseAsk, LeaseEnd, Order, QueueConfig, Rate, Retry};
+use bursar_core::job::{
+    FlowScopes, HeartbeatItem, Job, JobSpec, JobState, LeaseEnd, LeaseRequest, Order, QueueConfig, Rate, Retry,
+};
 use bursar_core::name::{FlowKey, IdempotencyKey, JobKind, LeaseOwner, Queue, Scope, Tenant, WorkerName};
 use bursar_core::refusal::Refusal;
 use bursar_core::request::Op;
@@ -153,7 +155,7 @@ impl Model {
         let mut events = EventCursor { events, touched: BTreeSet::new() };
         match (&case.request.op, case.answer()?) {
             (Op::Lease(ask), Answer::Leased(answered)) => self.leased(case, ask, answered, &mut events)?,
-            (Op::Heartbeat { beats }, Answer::Beaten(answered)) => {
+            (Op::Heartbeat { beats }, Answer::Renewed(answered)) => {
                 is("heartbeats", &answered.len(), &beats.len())?;
                 beats.iter().zip(answered).try_for_each(|(beat, answered)| self.beaten(case, beat, answered))?;
             }
@@ -262,7 +264,13 @@ impl Model {
         self.jobs.get(&id).filter(|job| job.tenant == *case.tenant())
     }
 
-    fn leased(&mut self, case: &Case<'_>, ask: &LeaseAsk, answered: &Leased, events: &mut EventCursor<'_>) -> Check {
+    fn leased(
+        &mut self,
+        case: &Case<'_>,
+        ask: &LeaseRequest,
+        answered: &Leased,
+        events: &mut EventCursor<'_>,
+    ) -> Check {
         if answered.jobs.len() > ask.capacity as usize {
             return Err(format!(
                 "limit: {} jobs are leased, but the capacity is {}",
@@ -331,7 +339,13 @@ impl Model {
     }
 
     /// Checks that the settings of the queue admit the lease, and returns them.
-    fn check_lease(&self, case: &Case<'_>, ask: &LeaseAsk, event: &Event, counted: Counted<'_>) -> Check<QueueConfig> {
+    fn check_lease(
+        &self,
+        case: &Case<'_>,
+        ask: &LeaseRequest,
+        event: &Event,
+        counted: Counted<'_>,
+    ) -> Check<QueueConfig> {
         let Event::JobLeased { job: id, fence, attempt, worker, .. } = event else {
             return Err(format!("{event:?} is not a lease"));
         };
@@ -360,7 +374,7 @@ impl Model {
     fn admits(
         &self,
         case: &Case<'_>,
-        ask: &LeaseAsk,
+        ask: &LeaseRequest,
         job: &JobModel,
         config: &QueueConfig,
         event: &Event,
@@ -446,7 +460,7 @@ impl Model {
         }
     }
 
-    fn beaten(&mut self, case: &Case<'_>, beat: &Beat, answered: &Result<Beaten, Refusal>) -> Check {
+    fn beaten(&mut self, case: &Case<'_>, beat: &HeartbeatItem, answered: &Result<Renewed, Refusal>) -> Check {
         let Some(job) = self.job(case, beat.job) else { return unknown(beat.job, answered) };
         if job.is_foreign(case, beat.fence) {
             return foreign(beat.job, beat.fence, answered);

@@ -13,7 +13,7 @@ use bursar_core::name::Scope;
 use bursar_core::refusal::{Refusal, Violation};
 use bursar_core::request::{Op, Request, Settle};
 use bursar_core::scope::{Freeze, ScopeState};
-use bursar_core::state::{KeyKey, ScopeKey};
+use bursar_core::state::{IdempotencyRowKey, ScopeKey};
 use bursar_core::time::Time;
 use bursar_core::window::Window;
 use bursar_store::Lock;
@@ -111,7 +111,7 @@ pub struct Failure {
 pub(crate) struct Judge {
     rules: Rules,
     pub(crate) model: Model,
-    keys: HashMap<KeyKey, Remembered>,
+    keys: HashMap<IdempotencyRowKey, Remembered>,
     /// Committed commands with an effect, and their numbers of events.
     pub(crate) done: HashMap<CommandId, usize>,
     /// The numbers of requests decided in a committed transaction.
@@ -214,7 +214,7 @@ impl Judge {
         self.last.push_back(format!("after {} decisions: {what}", self.decided));
     }
 
-    pub(crate) fn forget_key(&mut self, key: &KeyKey) {
+    pub(crate) fn forget_key(&mut self, key: &IdempotencyRowKey) {
         if let Some(known) = self.keys.get_mut(key) {
             known.forgotten = Some(self.commits);
         }

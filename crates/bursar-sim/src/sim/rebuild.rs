@@ -9,10 +9,10 @@ use bursar_core::hold::{Hold, HoldState};
 use bursar_core::id::{BatchId, CommandId, GrantId, HoldId, JobId};
 use bursar_core::job::{Job, QueueState, Schedule};
 use bursar_core::name::FlowKey;
-use bursar_core::scope::{Due, DueAsk, Past, ScopeState};
-use bursar_core::state::{JobKey, KeyKey, KeyRow, LineKey, QueueKey, ScheduleKey, ScopeKey, Workspace};
+use bursar_core::scope::{Due, DueQuery, ScopeState, WindowHistory};
+use bursar_core::state::{IdempotencyRowKey, JobKey, KeyRow, LineKey, QueueKey, ScheduleKey, ScopeKey, Workspace};
 use bursar_core::time::{Span, Time};
-use bursar_store::transaction::rows::{ClaimAsk, Claimed, Found, PastAsk, Rows};
+use bursar_store::transaction::rows::{ClaimQuery, Claimed, Found, HistoryQuery, Rows};
 use bursar_store::{StoreError, claims, transaction};
 use futures_util::FutureExt;
 
@@ -37,7 +37,7 @@ impl<'a> ExclusiveRows<'a> {
 }
 
 impl Rows for ExclusiveRows<'_> {
-    async fn keys(&mut self, keys: &[KeyKey]) -> Result<Vec<(KeyKey, KeyRow)>, StoreError> {
+    async fn keys(&mut self, keys: &[IdempotencyRowKey]) -> Result<Vec<(IdempotencyRowKey, KeyRow)>, StoreError> {
         Ok(keys.iter().filter_map(|key| Some((key.clone(), self.tables.keys.get(key)?.clone()))).collect())
     }
 
@@ -62,7 +62,7 @@ impl Rows for ExclusiveRows<'_> {
         Ok(Found::all(found.collect()))
     }
 
-    async fn claim(&mut self, asks: &[ClaimAsk], now: Time) -> Result<Vec<Claimed>, StoreError> {
+    async fn claim(&mut self, asks: &[ClaimQuery], now: Time) -> Result<Vec<Claimed>, StoreError> {
         Ok(asks.iter().map(|ask| claims::claim(self.tables.jobs.values(), ask, now)).collect())
     }
 
@@ -94,11 +94,11 @@ impl Rows for ExclusiveRows<'_> {
         Ok(Time::MIN)
     }
 
-    async fn due(&mut self, asks: &[(ScopeKey, DueAsk)], now: Time) -> Result<Vec<Due>, StoreError> {
+    async fn due(&mut self, asks: &[(ScopeKey, DueQuery)], now: Time) -> Result<Vec<Due>, StoreError> {
         Ok(asks.iter().map(|(key, ask)| self.view().due(key, ask, now)).collect())
     }
 
-    async fn past(&mut self, asks: &[PastAsk]) -> Result<Vec<Past>, StoreError> {
+    async fn past(&mut self, asks: &[HistoryQuery]) -> Result<Vec<WindowHistory>, StoreError> {
         Ok(asks.iter().map(|ask| self.view().past(ask)).collect())
     }
 
@@ -198,7 +198,7 @@ pub(crate) fn rebuild(tables: &Tables) -> Result<(), (&'static str, String)> {
     same("schedules", &tables.schedules, &rebuilt.schedules).map_err(failed)?;
     same("job keys", &tables.job_keys, &rebuilt.job_keys).map_err(failed)?;
     // Expired keys may have been removed.
-    let removed = |key: &&KeyKey| !tables.keys.contains_key(*key);
+    let removed = |key: &&IdempotencyRowKey| !tables.keys.contains_key(*key);
     let kept: BTreeMap<_, _> = rebuilt.keys.iter().filter(|(key, _)| !removed(key)).collect();
     if kept == tables.keys.iter().collect() { Ok(()) } else { Err(failed("keys are not rebuilt".into())) }
 }

@@ -10,11 +10,13 @@ use bursar_core::hold::Hold;
 use bursar_core::id::{BatchId, CommandId, GrantId, HoldId, JobId};
 use bursar_core::job::{Job, JobState, QueueState, Schedule};
 use bursar_core::live::LiveCharge;
-use bursar_core::scope::{Balance, Batchwise, Due, DueAsk, Past, Posting, ScopeState};
-use bursar_core::state::{Change, JobKey, KeyKey, KeyRow, QueueKey, ScheduleKey, ScopeKey, Table, Workspace};
+use bursar_core::scope::{Balance, Due, DueQuery, DueStep, Posting, ScopeState, WindowHistory};
+use bursar_core::state::{
+    Change, IdempotencyRowKey, JobKey, KeyRow, QueueKey, ScheduleKey, ScopeKey, Table, Workspace,
+};
 use bursar_core::time::Time;
 use bursar_store::Lock;
-use bursar_store::transaction::rows::PastAsk;
+use bursar_store::transaction::rows::HistoryQuery;
 
 type Charges<V> = BTreeMap<ScopeKey, BTreeMap<(Time, HoldId), V>>;
 type Postings<V> = BTreeMap<ScopeKey, BTreeMap<(Time, u64), V>>;
@@ -25,7 +27,7 @@ pub(crate) struct Tables {
     pub(crate) scopes: BTreeMap<ScopeKey, ScopeState>,
     pub(crate) holds: BTreeMap<HoldId, Hold>,
     pub(crate) grants: BTreeMap<GrantId, Grant>,
-    pub(crate) keys: BTreeMap<KeyKey, KeyRow>,
+    pub(crate) keys: BTreeMap<IdempotencyRowKey, KeyRow>,
     pub(crate) job_keys: BTreeMap<JobKey, JobId>,
     pub(crate) jobs: BTreeMap<JobId, Job>,
     pub(crate) queues: BTreeMap<QueueKey, QueueState>,
@@ -43,7 +45,7 @@ pub(crate) struct Writes {
     pub(crate) scopes: BTreeMap<ScopeKey, ScopeState>,
     holds: BTreeMap<HoldId, Hold>,
     grants: BTreeMap<GrantId, Option<Grant>>,
-    keys: BTreeMap<KeyKey, KeyRow>,
+    keys: BTreeMap<IdempotencyRowKey, KeyRow>,
     job_keys: BTreeMap<JobKey, Option<JobId>>,
     pub(crate) jobs: BTreeMap<JobId, Option<Job>>,
     queues: BTreeMap<QueueKey, QueueState>,
@@ -73,7 +75,7 @@ impl View<'_> {
         seen(&self.writes.grants, &self.tables.grants, id)
     }
 
-    pub(crate) fn key(&self, key: &KeyKey) -> Option<&KeyRow> {
+    pub(crate) fn key(&self, key: &IdempotencyRowKey) -> Option<&KeyRow> {
         self.writes.keys.get(key).or_else(|| self.tables.keys.get(key))
     }
 
@@ -116,7 +118,7 @@ impl View<'_> {
         after(self.tables.postings.get(key), self.writes.postings.get(key), mark)
     }
 
-    pub(crate) fn due(&self, key: &ScopeKey, ask: &DueAsk, now: Time) -> Due {
+    pub(crate) fn due(&self, key: &ScopeKey, ask: &DueQuery, now: Time) -> Due {
         let mut due = Due::default();
         if let Some(mark) = ask.charges_after {
             due.charges = step(self.live_after(key, mark), |charge| charge.expires_at, now);
@@ -128,11 +130,11 @@ impl View<'_> {
         due
     }
 
-    pub(crate) fn past(&self, ask: &PastAsk) -> Past {
+    pub(crate) fn past(&self, ask: &HistoryQuery) -> WindowHistory {
         let mut postings = self.postings_after(&ask.scope, ask.after);
         postings.retain(|posting| posting.at < ask.until);
         let live = self.live_after(&ask.scope, ask.unfolded);
-        Past {
+        WindowHistory {
             posted: postings.iter().map(|posting| posting.amount).sum(),
             held: live.iter().filter(|charge| charge.placed_at >= ask.placed_from).map(|charge| charge.amount).sum(),
             oldest: postings.iter().map(|posting| posting.at).min(),
@@ -168,8 +170,8 @@ fn after<M: Ord + Copy, V: Clone>(
 }
 
 /// Takes a bounded number of rows ordered by `at`, up to `until`.
-fn step<T>(all: Vec<T>, at: impl Fn(&T) -> Time, until: Time) -> Batchwise<T> {
-    let mut step = Batchwise::default();
+fn step<T>(all: Vec<T>, at: impl Fn(&T) -> Time, until: Time) -> DueStep<T> {
+    let mut step = DueStep::default();
     for item in all {
         if at(&item) > until {
             step.next = at(&item);

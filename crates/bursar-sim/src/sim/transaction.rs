@@ -10,11 +10,13 @@ use bursar_core::id::{BatchId, CommandId, GrantId, HoldId, JobId};
 use bursar_core::job::{Job, QueueState, Schedule};
 use bursar_core::mutant::Mutant;
 use bursar_core::name::{FlowKey, Scope};
-use bursar_core::scope::{Due, DueAsk, Past, ScopeState};
-use bursar_core::state::{Change, JobKey, KeyKey, KeyRow, LineKey, QueueKey, ScheduleKey, ScopeKey, Workspace};
+use bursar_core::scope::{Due, DueQuery, ScopeState, WindowHistory};
+use bursar_core::state::{
+    Change, IdempotencyRowKey, JobKey, KeyRow, LineKey, QueueKey, ScheduleKey, ScopeKey, Workspace,
+};
 use bursar_core::time::Time;
 use bursar_store::transaction::lock_order::LockOrder;
-use bursar_store::transaction::rows::{ClaimAsk, Claimed, Found, PastAsk, Rows};
+use bursar_store::transaction::rows::{ClaimQuery, Claimed, Found, HistoryQuery, Rows};
 use bursar_store::{Lock, StoreError, claims};
 use tokio::time::{Instant, timeout_at};
 
@@ -270,7 +272,7 @@ fn kind(lock: &Lock) -> u8 {
 }
 
 impl Rows for SimTx {
-    async fn keys(&mut self, keys: &[KeyKey]) -> Result<Vec<(KeyKey, KeyRow)>, StoreError> {
+    async fn keys(&mut self, keys: &[IdempotencyRowKey]) -> Result<Vec<(IdempotencyRowKey, KeyRow)>, StoreError> {
         self.step().await?;
         Ok(self.read(|view| keys.iter().filter_map(|key| Some((key.clone(), view.key(key)?.clone()))).collect()))
     }
@@ -331,7 +333,7 @@ impl Rows for SimTx {
         Ok(found)
     }
 
-    async fn claim(&mut self, asks: &[ClaimAsk], now: Time) -> Result<Vec<Claimed>, StoreError> {
+    async fn claim(&mut self, asks: &[ClaimQuery], now: Time) -> Result<Vec<Claimed>, StoreError> {
         self.step().await?;
         self.claim = Some(Arc::new(self.claim_seen(now)));
         let find = |jobs: &[&Job]| asks.iter().map(|ask| claims::claim(jobs.iter().copied(), ask, now)).collect();
@@ -431,12 +433,12 @@ impl Rows for SimTx {
         Ok(self.world.now(&state))
     }
 
-    async fn due(&mut self, asks: &[(ScopeKey, DueAsk)], now: Time) -> Result<Vec<Due>, StoreError> {
+    async fn due(&mut self, asks: &[(ScopeKey, DueQuery)], now: Time) -> Result<Vec<Due>, StoreError> {
         self.step().await?;
         Ok(self.read(|view| asks.iter().map(|(key, ask)| view.due(key, ask, now)).collect()))
     }
 
-    async fn past(&mut self, asks: &[PastAsk]) -> Result<Vec<Past>, StoreError> {
+    async fn past(&mut self, asks: &[HistoryQuery]) -> Result<Vec<WindowHistory>, StoreError> {
         self.step().await?;
         Ok(self.read(|view| asks.iter().map(|ask| view.past(ask)).collect()))
     }

@@ -8,7 +8,7 @@ use bursar_core::answer::Answer;
 use bursar_core::context::Reporter;
 use bursar_core::credential::Pattern;
 use bursar_core::id::JobId;
-use bursar_core::job::{Beat, End, Finish, Job, Order};
+use bursar_core::job::{End, Finish, HeartbeatItem, Job, Order};
 use bursar_core::name::{LeaseOwner, Tenant, WorkerName};
 use bursar_core::request::{Act, Op, Request};
 use bursar_store::Maintain as _;
@@ -111,10 +111,10 @@ async fn must_stop(
     jobs: &[Job],
     reporter: &Option<Arc<Reporter>>,
 ) -> bool {
-    let beats = jobs.iter().map(|job| Beat { job: job.id, fence: job.life.fence }).collect();
+    let beats = jobs.iter().map(|job| HeartbeatItem { job: job.id, fence: job.life.fence }).collect();
     let request = reported(world.state().workload.numbered(tenant.clone(), Op::Heartbeat { beats }), reporter);
     let Reply::Answer(Ok(outcome)) = send(world, cluster, &request).await else { return false };
-    let Answer::Beaten(answers) = outcome.answer else { return false };
+    let Answer::Renewed(answers) = outcome.answer else { return false };
     answers.iter().any(|answer| !matches!(answer, Ok(beaten) if beaten.order == Order::Continue))
 }
 

@@ -1,7 +1,7 @@
 //! Random requests about jobs: enqueueing, queue settings, leases, ends of leases, and operator actions.
 
 use bursar_core::id::JobId;
-use bursar_core::job::{Backoff, End, JobError, JobSpec, LeaseAsk, QueueConfig, Rate, Retention, Retry, Usage};
+use bursar_core::job::{Backoff, End, JobError, JobSpec, LeaseRequest, QueueConfig, Rate, Retention, Retry, Usage};
 use bursar_core::name::{FlowKey, IdempotencyKey, JobKind, Queue, Tenant, WorkerName};
 use bursar_core::payload::Payload;
 use bursar_core::request::{Act, Command, Op, Request, Settle};
@@ -104,7 +104,7 @@ impl Workload {
         let mut wanted: Vec<Queue> = (0..1 + random.below(3)).map(|_| queue(random)).collect();
         wanted.sort();
         wanted.dedup();
-        let ask = LeaseAsk {
+        let ask = LeaseRequest {
             queues: wanted,
             kinds: if random.one_in(3) { vec![kind(random)] } else { Vec::new() },
             capacity: *random.pick(&[1, 1, 2, 5]),

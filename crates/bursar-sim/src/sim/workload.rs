@@ -95,7 +95,7 @@ impl Workload {
             let op = self.op(random, &tenant);
             (tenant, op)
         };
-        if op.is_of_jobs() {
+        if op.is_on_jobs() {
             return self.numbered(tenant, op);
         }
         let maintenance = matches!(op, Op::Expire { .. } | Op::Tidy { .. });

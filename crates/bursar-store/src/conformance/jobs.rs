@@ -3,7 +3,7 @@
 use bursar_core::context::Context;
 use bursar_core::event::Event;
 use bursar_core::id::JobId;
-use bursar_core::job::{Beat, End, Finish, Job, JobError, JobSpec, JobState};
+use bursar_core::job::{End, Finish, HeartbeatItem, Job, JobError, JobSpec, JobState};
 use bursar_core::name::{IdempotencyKey, Tenant};
 use bursar_core::payload::Payload;
 use bursar_core::refusal::Refusal;
@@ -78,7 +78,7 @@ pub(super) async fn stale_fence_changes_nothing(world: World) {
             assert!(is_lost(&world.finish(id, fence, end.clone()).await, false), "{end:?} {fence}");
         }
     }
-    let beats = world.apply(Op::Heartbeat { beats: vec![Beat { job: id, fence: 1 }] }).await;
+    let beats = world.apply(Op::Heartbeat { beats: vec![HeartbeatItem { job: id, fence: 1 }] }).await;
     assert!(format!("{:?}", beats.answer).contains("LeaseLost"));
     assert_eq!((world.job(id).await, world.position().await), (before, position));
     let done = world.finish(id, 2, complete(None)).await.expect("the lease is current");
@@ -94,7 +94,7 @@ pub(super) async fn expired_leases_are_found_and_rescued(world: World) {
     let ids = world.enqueue(vec![spec, work("q", "work"), work("q", "work")]).await;
     assert_eq!(world.lease("q", 3).await.len(), 3);
     world.clock.advance(secs(20));
-    let beats = ids.iter().take(2).map(|job| Beat { job: *job, fence: 1 }).collect();
+    let beats = ids.iter().take(2).map(|job| HeartbeatItem { job: *job, fence: 1 }).collect();
     world.apply(Op::Heartbeat { beats }).await;
     world.clock.advance(secs(10));
     let lapsed = async || {
@@ -107,7 +107,7 @@ pub(super) async fn expired_leases_are_found_and_rescued(world: World) {
     assert_eq!((job.life.state, job.life.attempts), (JobState::Scheduled, 1));
     assert_eq!(job.life.error.expect("why").kind, "lease expired");
     for _ in 0..7 {
-        let beats = ids.iter().take(2).map(|job| Beat { job: *job, fence: 1 }).collect();
+        let beats = ids.iter().take(2).map(|job| HeartbeatItem { job: *job, fence: 1 }).collect();
         world.apply(Op::Heartbeat { beats }).await;
         world.clock.advance(secs(10));
     }
@@ -234,7 +234,8 @@ pub(super) async fn invalid_requests_change_nothing(world: World) {
     world.lease("q", 1).await;
     let (before, position) = (world.job(id).await, world.position().await);
     let year = Span::from_days(365);
-    let lease = |lease| Op::Lease(bursar_core::job::LeaseAsk { lease: Some(lease), ..lease_request(&["q"], &[], 1) });
+    let lease =
+        |lease| Op::Lease(bursar_core::job::LeaseRequest { lease: Some(lease), ..lease_request(&["q"], &[], 1) });
     let long = JobError::new("x".repeat(5_000), "");
     let bad = [
         enqueue(vec![JobSpec { priority: 1_001, ..work("q", "work") }]),
@@ -284,7 +285,7 @@ pub(super) async fn jobs_of_tenants_are_isolated(world: World) {
     let (before, position) = (world.job(id).await, world.position().await);
     for op in [
         Op::Finish { items: vec![Finish { job: id, fence: 1, end: complete(None) }] },
-        Op::Heartbeat { beats: vec![Beat { job: id, fence: 1 }] },
+        Op::Heartbeat { beats: vec![HeartbeatItem { job: id, fence: 1 }] },
         Op::Act { act: Act::Cancel, jobs: vec![id] },
     ] {
         let answer = world.request(theirs(op)).await.expect("answered job by job");

@@ -2,7 +2,7 @@
 
 use bursar_core::answer::{Answer, Outcome};
 use bursar_core::id::JobId;
-use bursar_core::job::{Beat, End, Finish, JobSpec, JobState, QueueConfig, Rate, Retention, Usage};
+use bursar_core::job::{End, Finish, HeartbeatItem, JobSpec, JobState, QueueConfig, Rate, Retention, Usage};
 use bursar_core::name::{FlowKey, IdempotencyKey, Tenant};
 use bursar_core::request::{Act, Op, Request};
 use bursar_core::state::Counted;
@@ -115,7 +115,7 @@ fn random_op(random: &mut Random, known: &KnownJobs) -> Op {
         8..=11 => Op::Finish { items: (0..=random.below(2)).map(|_| finish(random, known)).collect() },
         12 => {
             let (job, fence) = lease_of(random, known);
-            Op::Heartbeat { beats: vec![Beat { job, fence }] }
+            Op::Heartbeat { beats: vec![HeartbeatItem { job, fence }] }
         }
         _ => {
             let act = match random.below(7) {

@@ -2,7 +2,9 @@
 
 use bursar_core::answer::{Answer, Finished, Leased};
 use bursar_core::id::JobId;
-use bursar_core::job::{Backoff, End, Finish, Job, JobError, JobSpec, JobState, LeaseAsk, QueueConfig, Retry, Usage};
+use bursar_core::job::{
+    Backoff, End, Finish, Job, JobError, JobSpec, JobState, LeaseRequest, QueueConfig, Retry, Usage,
+};
 use bursar_core::name::{FlowKey, JobKind, Queue, Tenant, WorkerName};
 use bursar_core::payload::Payload;
 use bursar_core::refusal::Refusal;
@@ -44,8 +46,8 @@ pub(super) fn owning(spec: JobSpec, charges: &[(&str, i64)]) -> Op {
     Op::Submit(Command { charges, settle: Settle::Job, jobs: vec![spec], ..Command::default() })
 }
 
-pub(super) fn lease_request(queues: &[&str], kinds: &[&str], capacity: u32) -> LeaseAsk {
-    LeaseAsk {
+pub(super) fn lease_request(queues: &[&str], kinds: &[&str], capacity: u32) -> LeaseRequest {
+    LeaseRequest {
         queues: queues.iter().map(|name| queue(name)).collect(),
         kinds: kinds.iter().map(|name| kind(name)).collect(),
         capacity,
@@ -79,7 +81,7 @@ impl World {
         submitted(self.apply(op).await).jobs[0].id
     }
 
-    pub(super) async fn lease_with(&self, request: LeaseAsk) -> Leased {
+    pub(super) async fn lease_with(&self, request: LeaseRequest) -> Leased {
         match self.apply(Op::Lease(request)).await.answer {
             Answer::Leased(leased) => leased,
             other => panic!("expected leases: {other:?}"),

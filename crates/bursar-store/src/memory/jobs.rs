@@ -12,10 +12,10 @@ use bursar_core::time::Time;
 use super::Tables;
 use crate::claims::{self, is_in};
 use crate::figures::{Cost, CostMark, DueJobs, Figures, HeldMark, HeldSum, JobFilter};
-use crate::transaction::rows::{ClaimAsk, Claimed};
+use crate::transaction::rows::{ClaimQuery, Claimed};
 
 impl Tables {
-    pub(super) fn claim(&self, ask: &ClaimAsk, now: Time) -> Claimed {
+    pub(super) fn claim(&self, ask: &ClaimQuery, now: Time) -> Claimed {
         claims::claim(self.jobs.values(), ask, now)
     }
 

@@ -22,7 +22,7 @@ use bursar_core::live::LiveCharge;
 use bursar_core::payload::Payload;
 use bursar_core::request::CheckedRequest;
 use bursar_core::scope::{Posting, ScopeState};
-use bursar_core::state::{CostKey, HeldKey, JobKey, KeyKey, KeyRow, QueueKey, ScheduleKey, ScopeKey, Tally};
+use bursar_core::state::{CostKey, HeldKey, IdempotencyRowKey, JobKey, KeyRow, QueueKey, ScheduleKey, ScopeKey, Tally};
 use bursar_core::time::Time;
 use futures_util::FutureExt;
 
@@ -49,7 +49,7 @@ pub(crate) struct Tables {
     pub(crate) scopes: BTreeMap<ScopeKey, ScopeState>,
     pub(crate) holds: BTreeMap<HoldId, Hold>,
     pub(crate) grants: BTreeMap<GrantId, Grant>,
-    pub(crate) keys: BTreeMap<KeyKey, KeyRow>,
+    pub(crate) keys: BTreeMap<IdempotencyRowKey, KeyRow>,
     pub(crate) job_keys: BTreeMap<JobKey, JobId>,
     pub(crate) jobs: BTreeMap<JobId, Job>,
     pub(crate) queues: BTreeMap<QueueKey, QueueState>,

@@ -10,14 +10,16 @@ use bursar_core::hold::Hold;
 use bursar_core::id::{BatchId, CommandId, GrantId, HoldId, JobId};
 use bursar_core::job::{Job, QueueState, Schedule};
 use bursar_core::name::FlowKey;
-use bursar_core::scope::{Balance, Batchwise, Due, DueAsk, Past, Posting, ScopeState};
-use bursar_core::state::{Change, JobKey, KeyKey, KeyRow, LineKey, QueueKey, ScheduleKey, ScopeKey, Workspace};
+use bursar_core::scope::{Balance, Due, DueQuery, DueStep, Posting, ScopeState, WindowHistory};
+use bursar_core::state::{
+    Change, IdempotencyRowKey, JobKey, KeyRow, LineKey, QueueKey, ScheduleKey, ScopeKey, Workspace,
+};
 use bursar_core::time::Time;
 
 use super::{ROLL_UP_STEP, Tables};
 use crate::clock::Clock;
 use crate::error::StoreError;
-use crate::transaction::rows::{ClaimAsk, Claimed, Found, PastAsk, Rows};
+use crate::transaction::rows::{ClaimQuery, Claimed, Found, HistoryQuery, Rows};
 
 /// The tables and the clock of one transaction.
 pub(super) struct MemoryRows<'a> {
@@ -30,7 +32,7 @@ fn pick<K: Ord + Clone, V: Clone>(map: &BTreeMap<K, V>, keys: &[K]) -> Vec<(K, V
 }
 
 impl Rows for MemoryRows<'_> {
-    async fn keys(&mut self, keys: &[KeyKey]) -> Result<Vec<(KeyKey, KeyRow)>, StoreError> {
+    async fn keys(&mut self, keys: &[IdempotencyRowKey]) -> Result<Vec<(IdempotencyRowKey, KeyRow)>, StoreError> {
         Ok(pick(&self.tables.keys, keys))
     }
 
@@ -58,7 +60,7 @@ impl Rows for MemoryRows<'_> {
         Ok(Found::all(pick(&self.tables.schedules, keys)))
     }
 
-    async fn claim(&mut self, asks: &[ClaimAsk], now: Time) -> Result<Vec<Claimed>, StoreError> {
+    async fn claim(&mut self, asks: &[ClaimQuery], now: Time) -> Result<Vec<Claimed>, StoreError> {
         Ok(asks.iter().map(|ask| self.tables.claim(ask, now)).collect())
     }
 
@@ -90,7 +92,7 @@ impl Rows for MemoryRows<'_> {
         Ok(self.clock.now())
     }
 
-    async fn due(&mut self, asks: &[(ScopeKey, DueAsk)], now: Time) -> Result<Vec<Due>, StoreError> {
+    async fn due(&mut self, asks: &[(ScopeKey, DueQuery)], now: Time) -> Result<Vec<Due>, StoreError> {
         let due = asks.iter().map(|(key, ask)| {
             let mut due = Due::default();
             if let Some(mark) = ask.charges_after {
@@ -112,7 +114,7 @@ impl Rows for MemoryRows<'_> {
         Ok(due.collect())
     }
 
-    async fn past(&mut self, asks: &[PastAsk]) -> Result<Vec<Past>, StoreError> {
+    async fn past(&mut self, asks: &[HistoryQuery]) -> Result<Vec<WindowHistory>, StoreError> {
         let pasts = asks.iter().map(|ask| {
             let key = &ask.scope;
             let postings = self.tables.postings.range((key.clone(), ask.after.0, 0)..(key.clone(), ask.until, 0));
@@ -124,7 +126,7 @@ impl Rows for MemoryRows<'_> {
             let live = live
                 .map(|(_, c)| c)
                 .filter(|c| (c.expires_at, c.hold) > ask.unfolded && c.placed_at >= ask.placed_from);
-            Past {
+            WindowHistory {
                 posted: postings.iter().map(|posting| posting.amount).sum(),
                 held: live.map(|charge| charge.amount).sum(),
                 oldest: postings.iter().map(|posting| posting.at).min(),
@@ -209,8 +211,8 @@ impl Rows for MemoryRows<'_> {
 }
 
 /// Takes the items up to `until`, at most [`FOLD_STEP`] of them. The items are ordered by `at`.
-fn step<T>(mut all: impl Iterator<Item = T>, at: impl Fn(&T) -> Time, until: Time) -> Batchwise<T> {
-    let mut step = Batchwise::default();
+fn step<T>(mut all: impl Iterator<Item = T>, at: impl Fn(&T) -> Time, until: Time) -> DueStep<T> {
+    let mut step = DueStep::default();
     for item in all.by_ref() {
         if at(&item) > until {
             step.next = at(&item);

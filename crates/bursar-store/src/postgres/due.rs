@@ -3,7 +3,7 @@
 use bursar_core::bounds::FOLD_STEP;
 use bursar_core::id::HoldId;
 use bursar_core::live::LiveCharge;
-use bursar_core::scope::{Batchwise, Due, DueAsk, Past, Posting};
+use bursar_core::scope::{Due, DueQuery, DueStep, Posting, WindowHistory};
 use bursar_core::state::ScopeKey;
 use bursar_core::time::Time;
 use uuid::Uuid;
@@ -12,7 +12,7 @@ use super::rows::{PgRows, index};
 use super::scopes::key_columns;
 use crate::error::StoreError;
 use crate::memory::ROLL_UP_STEP;
-use crate::transaction::rows::PastAsk;
+use crate::transaction::rows::HistoryQuery;
 
 /// Charges (kind 0) and postings (kind 1) that are due, and for each request the first that is not due yet, in one statement.
 const DUE: &str = "
@@ -48,7 +48,11 @@ const DUE: &str = "
 type DueRow = (i32, i64, i64, i64, Option<Uuid>, i64, i64);
 
 impl PgRows<'_> {
-    pub(super) async fn read_due(&mut self, queries: &[(ScopeKey, DueAsk)], now: Time) -> Result<Vec<Due>, StoreError> {
+    pub(super) async fn read_due(
+        &mut self,
+        queries: &[(ScopeKey, DueQuery)],
+        now: Time,
+    ) -> Result<Vec<Due>, StoreError> {
         // The requests for charges and for postings, each with the index of its scope.
         let charges: Vec<_> =
             queries.iter().enumerate().filter_map(|(n, (key, query))| Some((n, key, query.charges_after?))).collect();
@@ -77,7 +81,7 @@ impl PgRows<'_> {
             .map_err(|e| self.statement_error(e))?;
 
         let mut due: Vec<Due> = vec![Due::default(); queries.len()];
-        let mut due_postings: Vec<Batchwise<Posting>> = vec![Batchwise::default(); postings.len()];
+        let mut due_postings: Vec<DueStep<Posting>> = vec![DueStep::default(); postings.len()];
         for (kind, n, at, seq, id, placed_at, amount) in rows {
             let hold = id.map(|id| HoldId(id.as_u128()));
             let instant = Time::from_micros(at);
@@ -100,7 +104,7 @@ impl PgRows<'_> {
         Ok(due)
     }
 
-    pub(super) async fn read_past(&mut self, queries: &[PastAsk]) -> Result<Vec<Past>, StoreError> {
+    pub(super) async fn read_past(&mut self, queries: &[HistoryQuery]) -> Result<Vec<WindowHistory>, StoreError> {
         let keys: Vec<ScopeKey> = queries.iter().map(|query| query.scope.clone()).collect();
         let (tenants, scopes) = key_columns(&keys);
         let rows: Vec<(i64, Option<i64>, Option<i64>)> = sqlx::query_as(
@@ -129,7 +133,7 @@ impl PgRows<'_> {
         .fetch_all(&mut *self.conn)
         .await
         .map_err(|e| self.statement_error(e))?;
-        let past = |(posted, oldest, held): (i64, Option<i64>, Option<i64>)| Past {
+        let past = |(posted, oldest, held): (i64, Option<i64>, Option<i64>)| WindowHistory {
             posted,
             held: held.unwrap_or(0),
             oldest: oldest.map(Time::from_micros),
@@ -166,7 +170,7 @@ impl PgRows<'_> {
 }
 
 /// Adds a row to a step: it is due, or exceeds what one step folds, or is the first that is not due yet.
-fn add_item<T>(step: &mut Batchwise<T>, item: T, at: Time, until: Time) {
+fn add_item<T>(step: &mut DueStep<T>, item: T, at: Time, until: Time) {
     if at > until {
         step.next = if step.more { Time::NEVER } else { at };
     } else if step.items.len() == FOLD_STEP {

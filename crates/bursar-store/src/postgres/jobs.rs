@@ -13,7 +13,7 @@ use std::collections::HashSet;
 
 use bursar_core::id::JobId;
 use bursar_core::job::{Job, QueueState, Schedule};
-use bursar_core::page::Weighs;
+use bursar_core::page::PageItem;
 use bursar_core::state::{QueueKey, ScheduleKey};
 use bursar_core::time::Time;
 use sqlx::postgres::PgRow;

@@ -21,7 +21,7 @@ use crate::figures::DueJobs;
 use crate::store::{Health, Maintain};
 use crate::verify::Report;
 
-/// How long a failed commit makes the store unready.
+/// How long a failed commit makes the store unfolded_scopes.
 const UNREADY_AFTER_FAILURE: Duration = Duration::from_secs(5);
 
 /// The last failed commit, for readiness checks: a server with a full disk still answers reads.

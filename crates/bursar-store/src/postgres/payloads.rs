@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use bursar_core::page::{Filling, Weighs};
+use bursar_core::page::{PageFill, PageItem};
 use bursar_core::payload::Payload;
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -50,7 +50,7 @@ pub(super) async fn load_payload_sizes(
 }
 
 /// Truncates rows to one page. Counts the sizes of their detached payloads, before these are loaded.
-pub(super) async fn cut_page<R: Weighs>(
+pub(super) async fn cut_page<R: PageItem>(
     conn: &mut PgConnection,
     rows: &mut Vec<R>,
     limit: usize,
@@ -59,7 +59,7 @@ pub(super) async fn cut_page<R: Weighs>(
     let detached: Vec<Vec<u128>> = rows.iter_mut().map(detached).collect();
     let ids: Vec<Uuid> = detached.iter().flatten().copied().map(Uuid::from_u128).collect();
     let sizes = load_payload_sizes(conn, &ids).await?;
-    let mut page = Filling::new(limit);
+    let mut page = PageFill::new(limit);
     let end = rows.iter().zip(&detached).position(|(row, detached)| {
         let full = page.is_full();
         page.add(row.bytes() + detached.iter().filter_map(|id| sizes.get(id)).sum::<usize>());

@@ -10,7 +10,7 @@ use bursar_core::id::{BatchId, GrantId, HoldId, JobId};
 use bursar_core::job::{Job, JobState, QueueState, Schedule};
 use bursar_core::live::ChargeMark;
 use bursar_core::name::{Queue, ScheduleName, Scope, Tenant};
-use bursar_core::page::{Filling, Weighs};
+use bursar_core::page::{PageFill, PageItem};
 use bursar_core::scope::ScopeState;
 use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
 use bursar_core::time::Time;
@@ -139,7 +139,7 @@ impl Read for PostgresStore {
         .map_err(store_error)?;
         let table = table.into_iter().map(|(at, hold)| (Time::from_micros(at), HoldId(hold.as_u128())));
         let ids = row.live_after(after, table.collect(), limit);
-        let (mut page, mut found) = (Filling::new(limit), Vec::new());
+        let (mut page, mut found) = (PageFill::new(limit), Vec::new());
         for ids in ids.chunks(HOLDS_AT_ONCE) {
             let mut some: HashMap<HoldId, Hold> =
                 PgRows::new(&mut tx, self, LockMode::Read).holds(ids).await?.rows.into_iter().collect();

@@ -16,8 +16,8 @@ use bursar_core::job::{Job, QueueState, Schedule};
 use bursar_core::name::FlowKey;
 use bursar_core::needs::Needs;
 use bursar_core::request::Fingerprint;
-use bursar_core::scope::{Due, DueAsk, Past, ScopeState};
-use bursar_core::state::{JobKey, KeyKey, KeyRow, LineKey, QueueKey, ScheduleKey, ScopeKey, Workspace};
+use bursar_core::scope::{Due, DueQuery, ScopeState, WindowHistory};
+use bursar_core::state::{IdempotencyRowKey, JobKey, KeyRow, LineKey, QueueKey, ScheduleKey, ScopeKey, Workspace};
 use bursar_core::time::Time;
 use serde::de::DeserializeOwned;
 use sqlx::postgres::{PgArguments, PgRow};
@@ -33,7 +33,7 @@ use super::{PostgresStore, scopes};
 use crate::codec::{Packed, from_json};
 use crate::error::StoreError;
 use crate::transaction::lock_order::{Lock, LockOrder};
-use crate::transaction::rows::{ClaimAsk, Claimed, Found, PastAsk, Rows};
+use crate::transaction::rows::{ClaimQuery, Claimed, Found, HistoryQuery, Rows};
 
 /// How rows are locked when they are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -283,7 +283,7 @@ pub(super) fn uuids<T: Copy>(ids: &[T], number: impl Fn(T) -> u128) -> Vec<Uuid>
 }
 
 impl Rows for PgRows<'_> {
-    async fn keys(&mut self, keys: &[KeyKey]) -> Result<Vec<(KeyKey, KeyRow)>, StoreError> {
+    async fn keys(&mut self, keys: &[IdempotencyRowKey]) -> Result<Vec<(IdempotencyRowKey, KeyRow)>, StoreError> {
         let tenants: Vec<&str> = keys.iter().map(|(tenant, _)| tenant.as_str()).collect();
         let names: Vec<&str> = keys.iter().map(|(_, key)| key.as_str()).collect();
         let rows: Vec<(i64, Uuid, Uuid, Uuid, i64)> = sqlx::query_as(
@@ -362,7 +362,7 @@ impl Rows for PgRows<'_> {
         self.fetch_schedules(keys).await
     }
 
-    async fn claim(&mut self, asks: &[ClaimAsk], now: Time) -> Result<Vec<Claimed>, StoreError> {
+    async fn claim(&mut self, asks: &[ClaimQuery], now: Time) -> Result<Vec<Claimed>, StoreError> {
         let mut claimed = Vec::with_capacity(asks.len());
         let mut room = CLAIM_BYTES_MAX;
         for ask in asks {
@@ -442,11 +442,11 @@ impl Rows for PgRows<'_> {
         }
     }
 
-    async fn due(&mut self, asks: &[(ScopeKey, DueAsk)], now: Time) -> Result<Vec<Due>, StoreError> {
+    async fn due(&mut self, asks: &[(ScopeKey, DueQuery)], now: Time) -> Result<Vec<Due>, StoreError> {
         self.read_due(asks, now).await
     }
 
-    async fn past(&mut self, asks: &[PastAsk]) -> Result<Vec<Past>, StoreError> {
+    async fn past(&mut self, asks: &[HistoryQuery]) -> Result<Vec<WindowHistory>, StoreError> {
         self.read_past(asks).await
     }
 

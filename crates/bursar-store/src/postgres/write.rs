@@ -13,7 +13,7 @@ use bursar_core::event::Batch;
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
 use bursar_core::scope::ScopeState;
-use bursar_core::state::{Change, KeyKey, KeyRow, ScopeKey, Workspace};
+use bursar_core::state::{Change, IdempotencyRowKey, KeyRow, ScopeKey, Workspace};
 use bursar_core::time::Time;
 use sqlx::AssertSqlSafe;
 use sqlx::error::BoxDynError;
@@ -200,7 +200,7 @@ fn write_keys(statement: &mut Statement, ws: &Workspace, expired_by: Time) {
     // A key that exists already had expired when it was looked up.
     let (new, expired): (Vec<_>, Vec<_>) = keys.into_iter().partition(|(.., new)| *new);
     for (sql, rows, is_expired) in [(INSERT_KEYS, new, false), (REUSE_KEYS, expired, true)] {
-        let columns = |part: &mut Statement, rows: &[(&KeyKey, &KeyRow, bool)]| {
+        let columns = |part: &mut Statement, rows: &[(&IdempotencyRowKey, &KeyRow, bool)]| {
             part.array(rows.iter().map(|(key, ..)| key.0.as_str()));
             part.array(rows.iter().map(|(key, ..)| key.1.as_str()));
             part.array(rows.iter().map(|(_, row, _)| Uuid::from_u128(row.fingerprint.0)));

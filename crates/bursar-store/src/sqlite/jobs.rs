@@ -11,7 +11,7 @@ mod write;
 use bursar_core::id::JobId;
 use bursar_core::job::Job;
 use bursar_core::name::{FlowKey, JobKind, Name, Queue, Tenant};
-use bursar_core::page::Weighs;
+use bursar_core::page::PageItem;
 use rusqlite::Row;
 
 pub(super) use self::check::check_jobs;

@@ -9,7 +9,7 @@ use bursar_core::id::{BatchId, GrantId, HoldId, JobId};
 use bursar_core::job::{Job, JobState, QueueState, Schedule};
 use bursar_core::live::ChargeMark;
 use bursar_core::name::{Queue, ScheduleName, Scope, Tenant};
-use bursar_core::page::{Filling, Weighs};
+use bursar_core::page::{PageFill, PageItem};
 use bursar_core::scope::ScopeState;
 use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
 use bursar_core::time::Time;
@@ -244,12 +244,12 @@ fn grants(
 }
 
 /// Reads items one by one until a page is full, by number or by bytes.
-pub(super) fn fill_page<K, T: Weighs>(
+pub(super) fn fill_page<K, T: PageItem>(
     keys: Vec<K>,
     limit: usize,
     mut read: impl FnMut(K) -> Result<Option<T>, StoreError>,
 ) -> Result<Vec<T>, StoreError> {
-    let (mut page, mut found) = (Filling::new(limit), Vec::new());
+    let (mut page, mut found) = (PageFill::new(limit), Vec::new());
     for key in keys {
         if page.is_full() {
             break;

@@ -13,11 +13,11 @@ use bursar_core::id::{BatchId, CommandId, GrantId, HoldId, JobId};
 use bursar_core::job::{Job, QueueState, Schedule};
 use bursar_core::live::{ChargeMark, LiveCharge};
 use bursar_core::name::FlowKey;
-use bursar_core::page::{Filling, Weighs};
+use bursar_core::page::{PageFill, PageItem};
 use bursar_core::payload::Payload;
 use bursar_core::request::Fingerprint;
-use bursar_core::scope::{Batchwise, Due, DueAsk, Past, Posting, PostingMark, ScopeState};
-use bursar_core::state::{JobKey, KeyKey, KeyRow, LineKey, QueueKey, ScheduleKey, ScopeKey, Workspace};
+use bursar_core::scope::{Due, DueQuery, DueStep, Posting, PostingMark, ScopeState, WindowHistory};
+use bursar_core::state::{IdempotencyRowKey, JobKey, KeyRow, LineKey, QueueKey, ScheduleKey, ScopeKey, Workspace};
 use bursar_core::time::Time;
 use rusqlite::types::ValueRef;
 use rusqlite::{CachedStatement, Connection, Params, Row, StatementStatus, params};
@@ -31,7 +31,7 @@ use crate::sqlite::error::store_error;
 use crate::sqlite::scope_cache::ScopeCache;
 use crate::sqlite::second_thread::SecondThread;
 use crate::sqlite::writer::Counters;
-use crate::transaction::rows::{ClaimAsk, Claimed, Found, PastAsk, Rows};
+use crate::transaction::rows::{ClaimQuery, Claimed, Found, HistoryQuery, Rows};
 
 /// The transaction that is open on a connection.
 pub(super) struct SqliteRows<'a> {
@@ -135,7 +135,7 @@ impl<'a> SqliteRows<'a> {
     }
 
     /// Reads rows until a page is full, by number or by bytes.
-    pub(super) fn page<T: Weighs>(
+    pub(super) fn page<T: PageItem>(
         &self,
         sql: &str,
         params: impl Params,
@@ -145,7 +145,7 @@ impl<'a> SqliteRows<'a> {
         let mut statement = self.prepare(sql)?;
         statement.runs += 1;
         let mut rows = statement.inner.query(params).map_err(store_error)?;
-        let (mut page, mut found) = (Filling::new(limit), Vec::new());
+        let (mut page, mut found) = (PageFill::new(limit), Vec::new());
         while !page.is_full()
             && let Some(row) = rows.next().map_err(store_error)?
         {
@@ -234,7 +234,7 @@ impl<'a> SqliteRows<'a> {
         Ok(last.map_or((1, None), |(next, at)| (next as u64, Some(at))))
     }
 
-    fn due_charges(&self, key: &ScopeKey, mark: ChargeMark, now: Time) -> Result<Batchwise<LiveCharge>, StoreError> {
+    fn due_charges(&self, key: &ScopeKey, mark: ChargeMark, now: Time) -> Result<DueStep<LiveCharge>, StoreError> {
         let due = "SELECT expires_at, hold, placed_at, amount FROM bursar_live_charges
             WHERE tenant = ?1 AND scope = ?2 AND (expires_at, hold) > (?3, ?4) AND expires_at <= ?5
             ORDER BY expires_at, hold LIMIT ?6";
@@ -248,7 +248,7 @@ impl<'a> SqliteRows<'a> {
         Ok(batchwise(items, next))
     }
 
-    fn due_postings(&self, key: &ScopeKey, mark: PostingMark, until: Time) -> Result<Batchwise<Posting>, StoreError> {
+    fn due_postings(&self, key: &ScopeKey, mark: PostingMark, until: Time) -> Result<DueStep<Posting>, StoreError> {
         let due = "SELECT at, seq, amount, hold FROM bursar_postings
             WHERE tenant = ?1 AND scope = ?2 AND (at, seq) > (?3, ?4) AND at <= ?5
             ORDER BY at, seq LIMIT ?6";
@@ -293,10 +293,10 @@ fn posting(row: &Row<'_>) -> Result<Posting, StoreError> {
     read().map_err(store_error)
 }
 
-fn batchwise<T>(mut items: Vec<T>, next: Option<Time>) -> Batchwise<T> {
+fn batchwise<T>(mut items: Vec<T>, next: Option<Time>) -> DueStep<T> {
     let more = items.len() > FOLD_STEP;
     items.truncate(FOLD_STEP);
-    Batchwise { items, more, next: next.unwrap_or(Time::NEVER) }
+    DueStep { items, more, next: next.unwrap_or(Time::NEVER) }
 }
 
 /// Looks up each key and returns those that exist.
@@ -308,7 +308,7 @@ fn find_each<K: Clone, V>(
 }
 
 impl Rows for SqliteRows<'_> {
-    async fn keys(&mut self, keys: &[KeyKey]) -> Result<Vec<(KeyKey, KeyRow)>, StoreError> {
+    async fn keys(&mut self, keys: &[IdempotencyRowKey]) -> Result<Vec<(IdempotencyRowKey, KeyRow)>, StoreError> {
         let sql = "SELECT fingerprint, batch, command, until FROM bursar_keys WHERE tenant = ?1 AND key = ?2";
         let mut statement = self.prepare(sql)?;
         find_each(keys, |key| {
@@ -356,7 +356,7 @@ impl Rows for SqliteRows<'_> {
         find_each(keys, |key| self.read_schedule(key)).map(Found::all)
     }
 
-    async fn claim(&mut self, asks: &[ClaimAsk], now: Time) -> Result<Vec<Claimed>, StoreError> {
+    async fn claim(&mut self, asks: &[ClaimQuery], now: Time) -> Result<Vec<Claimed>, StoreError> {
         let mut bytes_left = CLAIM_BYTES_MAX;
         asks.iter().map(|ask| self.claim_one(ask, now, &mut bytes_left)).collect()
     }
@@ -400,7 +400,7 @@ impl Rows for SqliteRows<'_> {
         Ok(self.clock.now())
     }
 
-    async fn due(&mut self, asks: &[(ScopeKey, DueAsk)], now: Time) -> Result<Vec<Due>, StoreError> {
+    async fn due(&mut self, asks: &[(ScopeKey, DueQuery)], now: Time) -> Result<Vec<Due>, StoreError> {
         let mut found = Vec::with_capacity(asks.len());
         for (key, ask) in asks {
             let mut due = Due::default();
@@ -415,7 +415,7 @@ impl Rows for SqliteRows<'_> {
         Ok(found)
     }
 
-    async fn past(&mut self, asks: &[PastAsk]) -> Result<Vec<Past>, StoreError> {
+    async fn past(&mut self, asks: &[HistoryQuery]) -> Result<Vec<WindowHistory>, StoreError> {
         let posted = "SELECT coalesce(sum(amount), 0), min(at) FROM bursar_postings
             WHERE tenant = ?1 AND scope = ?2 AND (at, seq) > (?3, ?4) AND at < ?5";
         let held = "SELECT coalesce(sum(amount), 0) FROM bursar_live_charges
@@ -432,7 +432,7 @@ impl Rows for SqliteRows<'_> {
             let params =
                 params![tenant, scope, ask.unfolded.0.micros(), id(ask.unfolded.1.0), ask.placed_from.micros()];
             let held = self.prepare(held)?.inner.query_row(params, |row| row.get(0)).map_err(store_error)?;
-            found.push(Past { posted, held, oldest });
+            found.push(WindowHistory { posted, held, oldest });
         }
         Ok(found)
     }

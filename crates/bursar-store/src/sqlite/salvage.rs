@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use bursar_core::event::{Batch, Links, SetBack};
+use bursar_core::event::{Batch, ClockCorrection, Links};
 use bursar_core::id::BatchId;
 use bursar_core::time::{Span, Time};
 use rusqlite::types::Value;
@@ -37,7 +37,8 @@ pub async fn set_clock_back(ahead: &Path, to: &Path, setup: Setup, now: Time) ->
     let first = one("SELECT min(at) FROM bursar_journal WHERE at > ?1")?;
     let last = one("SELECT max(at) FROM bursar_journal WHERE at > ?1")?;
     let time = |micros: Option<i64>| micros.map(Time::from_micros);
-    let clock = time(first).zip(time(last)).and_then(|(first, last)| SetBack::new(time(before), first, last, now));
+    let clock =
+        time(first).zip(time(last)).and_then(|(first, last)| ClockCorrection::new(time(before), first, last, now));
     let clock = clock.ok_or_else(|| StoreError::Unavailable {
         what: "the instants of the journal cannot be moved back".into(),
         hint: "nothing was changed; no event is after the clock, or the events before it leave no room",
@@ -47,7 +48,7 @@ pub async fn set_clock_back(ahead: &Path, to: &Path, setup: Setup, now: Time) ->
     Ok((make(ahead, to, setup, Some(clock)).await?, clock.by()))
 }
 
-async fn make(from: &Path, to: &Path, setup: Setup, clock: Option<SetBack>) -> Result<u64, StoreError> {
+async fn make(from: &Path, to: &Path, setup: Setup, clock: Option<ClockCorrection>) -> Result<u64, StoreError> {
     if to.exists() {
         return Err(StoreError::Unavailable {
             what: format!("{} is there already", to.display()),
@@ -71,7 +72,7 @@ fn open_read_only(path: &Path) -> Result<Connection, StoreError> {
     Connection::open_with_flags(path, flags).map_err(store_error)
 }
 
-async fn fill(from: &Path, to: &Path, setup: Setup, clock: Option<SetBack>) -> Result<u64, StoreError> {
+async fn fill(from: &Path, to: &Path, setup: Setup, clock: Option<ClockCorrection>) -> Result<u64, StoreError> {
     let from = open_read_only(from)?;
     let store = SqliteStore::open(to, Setup { migrate: true, ..setup }).await?;
     let copied = store
@@ -92,7 +93,7 @@ async fn fill(from: &Path, to: &Path, setup: Setup, clock: Option<SetBack>) -> R
 }
 
 /// Moves the instants of the copied journal back.
-fn move_back(conn: &Connection, clock: &SetBack) -> Result<(), StoreError> {
+fn move_back(conn: &Connection, clock: &ClockCorrection) -> Result<(), StoreError> {
     let mut select =
         conn.prepare("SELECT position, at, entries FROM bursar_journal ORDER BY position").map_err(store_error)?;
     let mut update =

@@ -2,7 +2,7 @@
 
 use bursar_core::job::Schedule;
 use bursar_core::name::{ScheduleName, Tenant};
-use bursar_core::page::{Filling, Weighs};
+use bursar_core::page::{PageFill, PageItem};
 use bursar_core::state::{Change, ScheduleKey, Workspace};
 use bursar_core::time::Time;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -50,7 +50,7 @@ pub(super) fn list(
     let after = after.map_or("", ScheduleName::as_str);
     let mut statement = conn.prepare_cached(sql).map_err(store_error)?;
     let mut rows = statement.query(params![tenant.as_str(), after, limit as i64]).map_err(store_error)?;
-    let (mut page, mut found) = (Filling::new(limit), Vec::new());
+    let (mut page, mut found) = (PageFill::new(limit), Vec::new());
     while !page.is_full()
         && let Some(row) = rows.next().map_err(store_error)?
     {

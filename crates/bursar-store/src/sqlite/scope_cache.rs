@@ -43,7 +43,7 @@ impl ScopeCache {
         if self.rows.len() > ScopeCache::ROWS_MAX {
             self.rows.clear();
         }
-        for (key, mut row) in scopes.into_written() {
+        for (key, mut row) in scopes.into_changed_rows() {
             row.balances.retain(Balance::lasts);
             row.redefined = false;
             self.rows.insert(key, row);

@@ -52,9 +52,9 @@ impl EncodedRows {
     /// them.
     pub(super) fn take_all_but_scopes(ws: &mut Workspace) -> EncodedRows {
         let mut encoded = EncodedRows::default();
-        ws.holds.hand_out(|_, change| encoded.add_hold(&change));
-        ws.grants.hand_out(|_, change| encoded.add_grant(&change));
-        ws.jobs.hand_out(|_, change| encoded.add_job(&change));
+        ws.holds.take_changes(|_, change| encoded.add_hold(&change));
+        ws.grants.take_changes(|_, change| encoded.add_grant(&change));
+        ws.jobs.take_changes(|_, change| encoded.add_job(&change));
         ws.live.retain(|(key, ..), change| {
             change.iter().for_each(|charge| encoded.add_live_charge(key, charge));
             change.is_none()
@@ -65,7 +65,7 @@ impl EncodedRows {
     /// Takes up to `max` changed scopes out of a workspace whose requests are all decided. Returns `None` if there are none.
     pub(super) fn take_scopes(ws: &mut Workspace, max: usize) -> Option<EncodedRows> {
         let (mut encoded, mut count) = (EncodedRows::default(), 0);
-        ws.scopes.hand_out(|key, change| {
+        ws.scopes.take_changes(|key, change| {
             let taken = count < max && encoded.add_scope(key, &change);
             count += usize::from(taken);
             taken

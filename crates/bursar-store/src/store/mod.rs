@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use bursar_core::decide::Rules;
 use bursar_core::event::Batch;
 use bursar_core::id::IdSource;
-use bursar_core::page::Weighs;
+use bursar_core::page::PageItem;
 
 pub use self::commit::{Commit, LockPolicy, RequestOutcome};
 pub use self::maintain::{Health, Maintain};
@@ -47,7 +47,7 @@ pub struct Journaled {
     pub batch: Batch,
 }
 
-impl Weighs for Journaled {
+impl PageItem for Journaled {
     fn bytes(&self) -> usize {
         self.batch.bytes()
     }

@@ -8,13 +8,13 @@ use bursar_core::event::{Batch, Entry, Event};
 use bursar_core::id::{GrantId, HoldId, JobId};
 use bursar_core::mutant::Mutant;
 use bursar_core::needs::Needs;
-use bursar_core::scope::{Balance, Due, DueAsk, Past, ScopeState};
+use bursar_core::scope::{Balance, Due, DueQuery, ScopeState, WindowHistory};
 use bursar_core::state::{ScopeKey, Workspace};
 use bursar_core::time::{Span, Time};
 use bursar_core::window::{Window, Zone};
 
 use super::blocked::Blocked;
-use super::rows::PastAsk;
+use super::rows::HistoryQuery;
 use super::{BatchStart, Rows, load_jobs};
 use crate::error::StoreError;
 
@@ -27,11 +27,11 @@ pub async fn replay<R: Rows>(rows: &mut R, batch: &Batch) -> Result<Workspace, S
     let start = BatchStart { floor: batch.at, batch: batch.id };
     loop {
         let (mut ws, _) = load(rows, needs.clone(), start, Some(batch.at)).await?;
-        if !ws.unready.is_empty() {
+        if !ws.unfolded_scopes.is_empty() {
             rows.store(&ws, None).await?;
             continue;
         }
-        if let Some(zone) = ws.unturned.values().next() {
+        if let Some(zone) = ws.unknown_zones.values().next() {
             return Err(unknown_zone(zone));
         }
         for entry in &batch.entries {
@@ -177,22 +177,22 @@ async fn load_scopes<R: Rows>(
 }
 
 /// Brings every loaded scope to the instant of the batch: folds expired charges, postings that have left a window and calendar windows
-/// that have ended into its balances. The number of charges and postings is bounded; a scope with more of them is marked as `unready`.
+/// that have ended into its balances. The number of charges and postings is bounded; a scope with more of them is marked as `unfolded_scopes`.
 ///
 /// A folded scope is written even if no event changes it, so that the next transaction need not fold it again. A replay does not write
 /// it: the journal may still contain events of the scope at an earlier instant, from a node whose clock was behind.
 async fn advance<R: Rows>(rows: &mut R, ws: &mut Workspace, replay: bool) -> Result<(), StoreError> {
     let now = ws.now;
-    let (nothing_due, no_ask) = (Due::default(), DueAsk { charges_after: None, postings: Vec::new() });
-    let mut asks: Vec<(ScopeKey, DueAsk)> = Vec::new();
+    let (nothing_due, no_ask) = (Due::default(), DueQuery { charges_after: None, postings: Vec::new() });
+    let mut asks: Vec<(ScopeKey, DueQuery)> = Vec::new();
     let mut turned = Vec::new();
     for (key, row) in ws.scopes.peek_all() {
-        let ask = row.due_ask(now);
+        let ask = row.due_query(now);
         if !ask.is_empty() {
             asks.push((key.clone(), ask));
             continue;
         }
-        if row.turns_by(now) {
+        if row.calendar_window_ended(now) {
             turned.push(key.clone());
         }
         row.advance(now, &nothing_due, &no_ask);
@@ -201,7 +201,7 @@ async fn advance<R: Rows>(rows: &mut R, ws: &mut Workspace, replay: bool) -> Res
         // The start of a new calendar window is stored even if no event changes the scope.
         let row = if replay { ws.scopes.peek_mut(&key) } else { ws.scopes.get_mut(&key) };
         if let Some(zone) = row.and_then(|row| row.unknown_zone(now)).cloned() {
-            ws.unturned.insert(key, zone);
+            ws.unknown_zones.insert(key, zone);
         }
     }
     if asks.is_empty() {
@@ -213,9 +213,9 @@ async fn advance<R: Rows>(rows: &mut R, ws: &mut Workspace, replay: bool) -> Res
         let row = row.expect("the scope is loaded");
         if !row.advance(now, &due, &ask) {
             ws.scopes.get_mut(&key);
-            ws.unready.insert(key);
+            ws.unfolded_scopes.insert(key);
         } else if let Some(zone) = row.unknown_zone(now).cloned() {
-            ws.unturned.insert(key, zone);
+            ws.unknown_zones.insert(key, zone);
         }
     }
     Ok(())
@@ -226,7 +226,7 @@ async fn open_windows<R: Rows>(rows: &mut R, ws: &mut Workspace, needs: &Needs) 
     let mut asks = Vec::new();
     let mut windows = Vec::new();
     for (key, need) in needs.scopes.iter().filter(|(_, need)| !(need.windows.is_empty() && need.defaults.is_empty())) {
-        let Some(row) = ws.scopes.get(key).filter(|_| !ws.unready.contains(key)) else { continue };
+        let Some(row) = ws.scopes.get(key).filter(|_| !ws.unfolded_scopes.contains(key)) else { continue };
         let defaults = need.defaults.iter().filter(|_| row.takes_default());
         let missing = row.missing(need.windows.iter().chain(defaults));
         if missing.is_empty() {
@@ -246,12 +246,13 @@ async fn open_windows<R: Rows>(rows: &mut R, ws: &mut Workspace, needs: &Needs) 
     // A scope without postings and holds needs no query.
     let fresh = |key: &ScopeKey| ws.scopes.get(key).is_some_and(|row| row.postings == 0 && row.balances[0].held == 0);
     let fresh: HashSet<ScopeKey> = asks.iter().map(|ask| ask.scope.clone()).filter(|key| fresh(key)).collect();
-    let queried: Vec<PastAsk> = asks.iter().filter(|ask| !fresh.contains(&ask.scope)).cloned().collect();
+    let queried: Vec<HistoryQuery> = asks.iter().filter(|ask| !fresh.contains(&ask.scope)).cloned().collect();
     let pasts = if queried.is_empty() { Vec::new() } else { rows.past(&queried).await? };
     let (now, mut pasts) = (ws.now, pasts.into_iter());
     for ((key, window), ask) in windows.into_iter().zip(asks) {
         let is_fresh = fresh.contains(&key);
-        let mut past = if is_fresh { Past::default() } else { pasts.next().expect("one answer for each request") };
+        let mut past =
+            if is_fresh { WindowHistory::default() } else { pasts.next().expect("one answer for each request") };
         // The sum is stored even if the request is refused, so that the next request need not sum again. A dry run does not store it.
         let kept = needs.scopes.get(&key).is_some_and(|need| need.create) && !is_fresh;
         let row = if kept { ws.scopes.get_mut(&key) } else { ws.scopes.peek_mut(&key) };
@@ -266,12 +267,12 @@ async fn open_windows<R: Rows>(rows: &mut R, ws: &mut Workspace, needs: &Needs) 
 }
 
 /// Returns what must be summed to open a window.
-fn past_ask(key: &ScopeKey, row: &ScopeState, window: &Window, now: Time) -> Result<PastAsk, StoreError> {
+fn past_ask(key: &ScopeKey, row: &ScopeState, window: &Window, now: Time) -> Result<HistoryQuery, StoreError> {
     // A request with an unknown time zone was refused before, but the journal may contain a zone that only newer builds know.
     if let (Window::Calendar { zone, .. }, Err(_)) = (window, window.check()) {
         return Err(unknown_zone(zone));
     }
-    Ok(PastAsk::of(key, row, &Balance::open(window.clone(), now, Past::default())))
+    Ok(HistoryQuery::of(key, row, &Balance::open(window.clone(), now, WindowHistory::default())))
 }
 
 /// Brings a scope to the present for a reader, without writing it.
@@ -284,7 +285,7 @@ pub async fn view<R: Rows>(
     let mut row = row;
     let now = clock.max(row.seen);
     loop {
-        let ask = row.due_ask(now);
+        let ask = row.due_query(now);
         let due =
             if ask.is_empty() { Due::default() } else { rows.due(&[(key.clone(), ask.clone())], now).await?.remove(0) };
         if row.advance(now, &due, &ask) {

@@ -10,7 +10,7 @@ use bursar_core::needs::Needs;
 use bursar_core::state::{LineKey, QueueKey, ScheduleKey, Workspace};
 
 use super::blocked::Blocked;
-use super::rows::{ClaimAsk, Claimed, Rows};
+use super::rows::{ClaimQuery, Claimed, Rows};
 use crate::error::StoreError;
 use crate::store::Lock;
 
@@ -80,19 +80,19 @@ pub(super) async fn claim<R: Rows>(
     rows: &mut R,
     ws: &mut Workspace,
     needs: &mut Needs,
-) -> Result<Vec<(ClaimAsk, Claimed)>, StoreError> {
+) -> Result<Vec<(ClaimQuery, Claimed)>, StoreError> {
     let paused = |key: &QueueKey| ws.queues.get(key).is_some_and(|queue| queue.config.paused);
     let paused = |key: &QueueKey| paused(key) && !Mutant::LeasePaused.on();
     let open = needs.claims.iter().filter(|(key, _)| !paused(key));
     let asks = open.flat_map(|(key, claim)| {
-        let ask = |kinds: &BTreeSet<_>| ClaimAsk {
+        let ask = |kinds: &BTreeSet<_>| ClaimQuery {
             queue: key.clone(),
             kinds: kinds.iter().cloned().collect(),
             count: claim.count,
         };
         claim.kinds.iter().map(ask).collect::<Vec<_>>()
     });
-    let asks: Vec<ClaimAsk> = asks.collect();
+    let asks: Vec<ClaimQuery> = asks.collect();
     if asks.is_empty() {
         return Ok(Vec::new());
     }
@@ -103,7 +103,7 @@ pub(super) async fn claim<R: Rows>(
         let config = ws.queues.get(&ask.queue).map(|queue| queue.config.clone()).unwrap_or_default();
         let jobs = || claimed.ready.iter().chain(&claimed.due);
         jobs().for_each(|job| needs.add_flow_limits(job, &config));
-        let lines: BTreeSet<LineKey> = jobs().filter_map(Job::line_led).collect();
+        let lines: BTreeSet<LineKey> = jobs().filter_map(Job::headed_line).collect();
         // If there are fewer heads of lines than requested jobs, jobs behind them are leased too. One more job of each line is loaded,
         // which becomes the head.
         let more = ask.count.saturating_sub(jobs().count()).div_ceil(lines.len().max(1));
@@ -120,7 +120,7 @@ pub(super) async fn claim<R: Rows>(
 }
 
 /// Puts the jobs that can be leased into the workspace, sorted by rank. It is called when the instant is known and the scopes are locked.
-pub(super) fn rank_claims(ws: &mut Workspace, claimed: Vec<(ClaimAsk, Claimed)>, blocked: &mut Blocked) {
+pub(super) fn rank_claims(ws: &mut Workspace, claimed: Vec<(ClaimQuery, Claimed)>, blocked: &mut Blocked) {
     let mut queues: BTreeMap<QueueKey, (BTreeSet<JobId>, Claimed)> = BTreeMap::new();
     for (ask, found) in claimed {
         ws.claims.entry(ask.queue.clone()).or_default().more |= found.ready.len() >= ask.count;
@@ -139,7 +139,7 @@ pub(super) fn rank_claims(ws: &mut Workspace, claimed: Vec<(ClaimAsk, Claimed)>,
                 blocked.claims.entry(queue.clone()).or_default().extend(locks);
             }
         }
-        jobs.iter().for_each(|id| ws.come_due(*id));
+        jobs.iter().for_each(|id| ws.make_due_job_ready(*id));
         jobs.retain(|id| ws.jobs.get(id).is_some_and(Job::is_ready));
         jobs.sort_by_key(|id| ws.jobs.get(id).map(|job| (job.life.rank, *id)));
         if Mutant::WorstFirst.on() {

@@ -5,13 +5,13 @@
 
 use bursar_core::id::{GrantId, HoldId, JobId};
 use bursar_core::mutant::Mutant;
-use bursar_core::state::{JobKey, KeyKey, ScheduleKey, ScopeKey};
+use bursar_core::state::{IdempotencyRowKey, JobKey, ScheduleKey, ScopeKey};
 
 /// A row that can be locked. The order of the variants is the lock order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Lock {
     /// An idempotency key.
-    Key(KeyKey),
+    Key(IdempotencyRowKey),
     /// An idempotency key of a job.
     JobKey(JobKey),
     /// A schedule.

@@ -174,7 +174,7 @@ fn scopes_to_roll_up(requests: &[&CheckedRequest], ws: &Workspace, rules: &Rules
         scopes.iter().map(|scope: &Scope| (request.context.tenant.clone(), scope.clone()))
     });
     // A scope on which more is due than one transaction folds still needs its single postings.
-    let keys = keys.filter(|key| !ws.unready.contains(key));
+    let keys = keys.filter(|key| !ws.unfolded_scopes.contains(key));
     keys.filter_map(|key| Some((ws.scopes.get(&key)?.rolled_up_before(ws.now, rules.postings_kept), key)))
         .map(|(before, key)| (key, if Mutant::RollUpTooMuch.on() { ws.now } else { before }))
         .collect()

@@ -11,8 +11,8 @@ use bursar_core::job::{Job, QueueState, Schedule};
 use bursar_core::live::ChargeMark;
 use bursar_core::name::{FlowKey, JobKind};
 use bursar_core::needs::Needs;
-use bursar_core::scope::{Balance, Bounds, Due, DueAsk, Past, PostingMark, ScopeState};
-use bursar_core::state::{JobKey, KeyKey, KeyRow, LineKey, QueueKey, ScheduleKey, ScopeKey, Workspace};
+use bursar_core::scope::{Balance, Bounds, Due, DueQuery, PostingMark, ScopeState, WindowHistory};
+use bursar_core::state::{IdempotencyRowKey, JobKey, KeyRow, LineKey, QueueKey, ScheduleKey, ScopeKey, Workspace};
 use bursar_core::time::Time;
 
 use crate::error::StoreError;
@@ -35,7 +35,7 @@ impl<K, V> Found<K, V> {
 
 /// The postings and charges to sum in order to open a window on a scope.
 #[derive(Clone, Debug)]
-pub struct PastAsk {
+pub struct HistoryQuery {
     /// The scope.
     pub scope: ScopeKey,
     /// The postings to sum come after this mark …
@@ -48,17 +48,17 @@ pub struct PastAsk {
     pub placed_from: Time,
 }
 
-impl PastAsk {
+impl HistoryQuery {
     /// Returns what to sum for a balance of a scope.
-    pub(crate) fn of(scope: &ScopeKey, row: &ScopeState, balance: &Balance) -> PastAsk {
+    pub(crate) fn of(scope: &ScopeKey, row: &ScopeState, balance: &Balance) -> HistoryQuery {
         let Bounds { after, until, placed_from } = balance.bounds();
-        PastAsk { scope: scope.clone(), after, until, unfolded: row.folded, placed_from }
+        HistoryQuery { scope: scope.clone(), after, until, unfolded: row.folded, placed_from }
     }
 }
 
 /// A request for jobs of a queue.
 #[derive(Clone, Debug)]
-pub struct ClaimAsk {
+pub struct ClaimQuery {
     /// The queue.
     pub queue: QueueKey,
     /// The kinds; `prefix*` matches a prefix, an empty list matches all.
@@ -90,7 +90,7 @@ pub trait Rows {
         Ok(())
     }
     /// Returns the idempotency keys that exist, without locking them.
-    async fn keys(&mut self, keys: &[KeyKey]) -> Result<Vec<(KeyKey, KeyRow)>, StoreError>;
+    async fn keys(&mut self, keys: &[IdempotencyRowKey]) -> Result<Vec<(IdempotencyRowKey, KeyRow)>, StoreError>;
     /// Returns entries of the journal.
     async fn entries(&mut self, wanted: &[(BatchId, CommandId)]) -> Result<Vec<Arc<Entry>>, StoreError>;
     /// Returns the ids of jobs by their idempotency keys, without locking them.
@@ -102,7 +102,7 @@ pub trait Rows {
     /// Locks schedules, in order of names.
     async fn schedules(&mut self, keys: &[ScheduleKey]) -> Result<Found<ScheduleKey, Schedule>, StoreError>;
     /// Locks jobs that can be leased, for each of `asks`. Skips jobs that another transaction has locked.
-    async fn claim(&mut self, asks: &[ClaimAsk], now: Time) -> Result<Vec<Claimed>, StoreError>;
+    async fn claim(&mut self, asks: &[ClaimQuery], now: Time) -> Result<Vec<Claimed>, StoreError>;
     /// Locks jobs behind the head of each line, up to a number for each, the best rank first. Skips jobs that another transaction has
     /// locked.
     async fn behind(&mut self, lines: &[(LineKey, usize)]) -> Result<Vec<Job>, StoreError>;
@@ -117,9 +117,9 @@ pub trait Rows {
     /// Returns the time of the store's clock. The batch is decided at this time or later.
     async fn now(&mut self) -> Result<Time, StoreError>;
     /// Returns what is due on scopes, a bounded number of charges and postings for each.
-    async fn due(&mut self, asks: &[(ScopeKey, DueAsk)], now: Time) -> Result<Vec<Due>, StoreError>;
+    async fn due(&mut self, asks: &[(ScopeKey, DueQuery)], now: Time) -> Result<Vec<Due>, StoreError>;
     /// Returns the sums for windows to open.
-    async fn past(&mut self, asks: &[PastAsk]) -> Result<Vec<Past>, StoreError>;
+    async fn past(&mut self, asks: &[HistoryQuery]) -> Result<Vec<WindowHistory>, StoreError>;
     /// Replaces the single postings of each scope before an instant by sums.
     async fn roll_up(&mut self, scopes: &[(ScopeKey, Time)]) -> Result<(), StoreError>;
     /// Writes the changes of a workspace and the row of the journal. Returns false if another transaction has inserted a name since it was

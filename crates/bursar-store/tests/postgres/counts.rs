@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bursar_core::answer::Answer;
 use bursar_core::id::JobId;
-use bursar_core::job::{Beat, End, Finish, JobSpec, LeaseAsk};
+use bursar_core::job::{End, Finish, HeartbeatItem, JobSpec, LeaseRequest};
 use bursar_core::name::{JobKind, Queue, WorkerName};
 use bursar_core::payload::Payload;
 use bursar_core::request::{Charge, Command, Op, Request, Settle};
@@ -87,7 +87,7 @@ async fn measure(store: &PostgresStore, url: &str, ops: Vec<Op>) -> (Vec<Answer>
 
 fn lease(worker: usize) -> Op {
     let (queues, worker) = (vec![Queue::new("q").unwrap()], WorkerName::new(format!("w{worker}")).unwrap());
-    Op::Lease(LeaseAsk { queues, kinds: Vec::new(), capacity: EACH.try_into().unwrap(), lease: None, worker })
+    Op::Lease(LeaseRequest { queues, kinds: Vec::new(), capacity: EACH.try_into().unwrap(), lease: None, worker })
 }
 
 /// A command with a job that owns its hold.
@@ -122,7 +122,7 @@ async fn batches_of_leases_heartbeats_and_completions_take_few_statements() {
         let leases = leases(&answers);
         assert!(leases.iter().all(|jobs| jobs.len() == EACH), "each worker gets as many jobs as it requests");
         let beats = leases.iter().map(|jobs| Op::Heartbeat {
-            beats: jobs.iter().map(|(job, fence)| Beat { job: *job, fence: *fence }).collect(),
+            beats: jobs.iter().map(|(job, fence)| HeartbeatItem { job: *job, fence: *fence }).collect(),
         });
         let (_, to_beat, _) = measure(&store, &url, beats.collect()).await;
         let end = || End::Complete { result: Payload::default(), usage: None };

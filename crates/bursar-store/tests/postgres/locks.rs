@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bursar_core::answer::Answer;
 use bursar_core::id::JobId;
-use bursar_core::job::{JobSpec, JobState, LeaseAsk, QueueConfig};
+use bursar_core::job::{JobSpec, JobState, LeaseRequest, QueueConfig};
 use bursar_core::name::{JobKind, Queue, Tenant, WorkerName};
 use bursar_core::payload::Payload;
 use bursar_core::refusal::{Refusal, Violation};
@@ -276,7 +276,7 @@ async fn a_job_skipped_as_locked_can_be_leased_in_the_same_batch() {
     // there.
     let barrier = Barrier::before("bursar.queues", "INTO bursar.queues", &url).await;
     let (queue, worker) = (Queue::new("q").unwrap(), WorkerName::new("w").unwrap());
-    let lease = LeaseAsk { queues: vec![queue], kinds: Vec::new(), capacity: 1, lease: None, worker };
+    let lease = LeaseRequest { queues: vec![queue], kinds: Vec::new(), capacity: 1, lease: None, worker };
     let requests: Vec<Arc<Request>> = vec![
         Arc::new(Op::Act { act: Act::Cancel, jobs: vec![job] }.into()),
         Arc::new(Op::DefineQueue { queue: Queue::new("other").unwrap(), config: QueueConfig::default() }.into()),

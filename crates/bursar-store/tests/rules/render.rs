@@ -31,7 +31,7 @@ impl World {
             Answer::Minted { expires_at, .. } => format!("minted for {}", self.how_long(*expires_at)),
             Answer::Swept { count } => format!("swept {count}"),
             Answer::Done => "done".to_owned(),
-            Answer::Leased(_) | Answer::Beaten(_) | Answer::Finished(_) | Answer::Acted { .. } => {
+            Answer::Leased(_) | Answer::Renewed(_) | Answer::Finished(_) | Answer::Acted { .. } => {
                 self.work_answer(&outcome.answer)
             }
         };

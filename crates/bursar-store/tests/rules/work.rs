@@ -13,8 +13,8 @@
 use bursar_core::answer::{Answer, Finished, Submitted};
 use bursar_core::id::JobId;
 use bursar_core::job::{
-    Backoff, Beat, End, Finish, FlowScopes, Job, JobError, JobSpec, LeaseAsk, Place, QueueConfig, Rate, Retention,
-    Retry, Usage,
+    Backoff, End, Finish, FlowScopes, HeartbeatItem, Job, JobError, JobSpec, LeaseRequest, Place, QueueConfig, Rate,
+    Retention, Retry, Usage,
 };
 use bursar_core::name::{FlowKey, IdempotencyKey, JobKind, Queue, Tenant, WorkerName};
 use bursar_core::payload::Payload;
@@ -64,7 +64,7 @@ impl World {
         let act = |act: Act| Op::Act { act, jobs: said.plain().map(|name| self.id(name)).collect() };
         match verb {
             "enqueue" => Op::Submit(enqueue(&said)),
-            "lease" => Op::Lease(LeaseAsk {
+            "lease" => Op::Lease(LeaseRequest {
                 queues: said.value("q").unwrap_or("q").split(',').map(queue).collect(),
                 kinds: said
                     .value("kinds")
@@ -82,7 +82,7 @@ impl World {
             }
             "beat" => {
                 let (job, fence) = self.leased(words[0]);
-                Op::Heartbeat { beats: vec![Beat { job, fence }] }
+                Op::Heartbeat { beats: vec![HeartbeatItem { job, fence }] }
             }
             "cancel" => act(Act::Cancel),
             "retry" => act(Act::Retry),
@@ -138,7 +138,7 @@ impl World {
                 }
                 said
             }
-            Answer::Beaten(each) => self.each(each, |beaten| {
+            Answer::Renewed(each) => self.each(each, |beaten| {
                 let order = serde_json::to_string(&beaten.order).unwrap();
                 format!("{}, for {}", order.trim_matches('"'), self.how_long(beaten.until))
             }),

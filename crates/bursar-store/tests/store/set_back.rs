@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bursar_core::answer::{Answer, Outcome};
 use bursar_core::budget::{Budget, Limit};
-use bursar_core::job::{End, Finish, LeaseAsk, Usage};
+use bursar_core::job::{End, Finish, LeaseRequest, Usage};
 use bursar_core::name::{Queue, WorkerName};
 use bursar_core::payload::Payload;
 use bursar_core::request::{Actual, Charge, Command, Op, Settle};
@@ -73,7 +73,7 @@ async fn setting_back_a_journal_ahead_of_the_clock_keeps_balances() {
     one(&store, Op::Expire { holds: vec![swept] }).await;
     one(&store, Op::Commit { hold: lapsed, actual: Actual::Amount(25) }).await;
     one(&store, spend(200)).await;
-    let ask = LeaseAsk {
+    let ask = LeaseRequest {
         queues: vec![Queue::new("q").unwrap()],
         kinds: Vec::new(),
         capacity: 1,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bursar_core::answer::Answer;
 use bursar_core::hold::HoldState;
-use bursar_core::job::{End, Finish, JobSpec, LeaseAsk, QueueConfig};
+use bursar_core::job::{End, Finish, JobSpec, LeaseRequest, QueueConfig};
 use bursar_core::name::{FlowKey, JobKind, Queue, WorkerName};
 use bursar_core::payload::Payload;
 use bursar_core::refusal::Refusal;
@@ -125,7 +125,7 @@ async fn fill_with_jobs(store: &dyn Store) {
     let in_line = Op::Submit(Command { jobs: vec![spec.clone(), spec], ..Command::default() });
     done(store, vec![Op::DefineQueue { queue: queue.clone(), config }.into(), job("one", 5), job("one", 5)]).await;
     let worker = WorkerName::new("w").unwrap();
-    let ask = LeaseAsk { queues: vec![queue], kinds: Vec::new(), capacity: 2, lease: None, worker };
+    let ask = LeaseRequest { queues: vec![queue], kinds: Vec::new(), capacity: 2, lease: None, worker };
     let leased = done(store, vec![Op::Lease(ask).into()]).await.remove(0);
     let Answer::Leased(leased) = leased.answer else { panic!("jobs are leased") };
     let end = End::Complete { result: Payload::default(), usage: None };

@@ -7,7 +7,7 @@ use bursar_core::answer::Answer;
 use bursar_core::context::Context;
 use bursar_core::event::{Entry, Event, Stream};
 use bursar_core::id::{BatchId, CommandId};
-use bursar_core::page::{Filling, Weighs};
+use bursar_core::page::{PageFill, PageItem};
 use bursar_core::refusal::Invalid;
 use bursar_core::time::{Span, Time};
 use bursar_core::trace::TraceParent;
@@ -87,7 +87,7 @@ impl Journal<'_> {
         let limit = limit.clamp(1, EVENTS_MAX);
         let mut events = Vec::new();
         let mut at = after;
-        let mut filling = Filling::new(limit);
+        let mut filling = PageFill::new(limit);
         for _ in 0..PAGES_MAX {
             let page = self.0.inner.store.list_journal(at, PAGE).await?;
             for event in page.iter().flat_map(spread).filter(|event| event.position > after) {
@@ -140,7 +140,7 @@ impl Journal<'_> {
         let Some(last) = self.last_batch(stream).await? else { return Ok((Vec::new(), None)) };
         let mut at = from.unwrap_or(HistoryMark { batch: last, skip: 0 });
         let mut events = Vec::new();
-        let mut filling = Filling::new(limit);
+        let mut filling = PageFill::new(limit);
         loop {
             let Some(journaled) = self.0.inner.store.batch(at.batch).await? else { return Ok((events, None)) };
             let mut found: Vec<_> = spread(&journaled).filter(|event| concerns(event, stream)).collect();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bursar_core::context::Actor;
-use bursar_core::job::{Beat, Finish, Job, LeaseAsk, Order};
+use bursar_core::job::{Finish, HeartbeatItem, Job, LeaseRequest, Order};
 use bursar_worker::{LeasedJob, NotTaken, Progress, Source, SourceError, Worker};
 
 use crate::api::instance::Bursar;
@@ -39,13 +39,13 @@ struct InProcess(Bursar);
 
 #[async_trait]
 impl Source for InProcess {
-    async fn lease(&self, ask: LeaseAsk, wait: Duration) -> Result<Vec<LeasedJob>, SourceError> {
+    async fn lease(&self, ask: LeaseRequest, wait: Duration) -> Result<Vec<LeasedJob>, SourceError> {
         let bursar = self.0.by(Actor::Worker(ask.worker.to_string()));
         let leased = bursar.jobs().lease_wait(ask, wait).await.map_err(source_error)?;
         Ok(leased.jobs.into_iter().map(leased_job).collect())
     }
 
-    async fn heartbeat(&self, beats: Vec<Beat>) -> Result<Vec<Result<Order, NotTaken>>, SourceError> {
+    async fn heartbeat(&self, beats: Vec<HeartbeatItem>) -> Result<Vec<Result<Order, NotTaken>>, SourceError> {
         item_answers(self.0.jobs().heartbeats(beats).await.map_err(source_error)?, |beaten| beaten.order)
     }
 
@@ -53,7 +53,7 @@ impl Source for InProcess {
         item_answers(self.0.jobs().finish_all(items).await.map_err(source_error)?, drop)
     }
 
-    async fn progress(&self, beat: Beat, progress: Progress) -> Result<(), SourceError> {
+    async fn progress(&self, beat: HeartbeatItem, progress: Progress) -> Result<(), SourceError> {
         match self.0.jobs().progress(beat, progress).await {
             Ok(_) => Ok(()),
             Err(Error::Refused(refusal)) => Err(NotTaken::from(refusal).into()),

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bursar_core::event::Entry;
-use bursar_core::job::{LeaseAsk, wants};
+use bursar_core::job::{LeaseRequest, wants};
 use bursar_core::name::{JobKind, Tenant};
 use bursar_core::state::QueueKey;
 use bursar_core::wakes::Ready;
@@ -126,7 +126,7 @@ impl LeaseWaiters {
     }
 
     /// Adds a worker. It must join before it first tries to lease jobs: otherwise it would miss a wake-up in between.
-    pub(crate) fn join(self: &Arc<Self>, tenant: &Tenant, ask: &LeaseAsk) -> Result<LeaseWaiter, Error> {
+    pub(crate) fn join(self: &Arc<Self>, tenant: &Tenant, ask: &LeaseRequest) -> Result<LeaseWaiter, Error> {
         let mut kinds = ask.kinds.clone();
         kinds.sort();
         let (kinds, wake): (Arc<[JobKind]>, _) = (kinds.into(), Arc::new(Notify::new()));

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use bursar::{Bursar, End, Error, Finish, Job, LeaseAsk, Payload, Refusal, Span, Usage};
+use bursar::{Bursar, End, Error, Finish, Job, LeaseRequest, Payload, Refusal, Span, Usage};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
@@ -59,7 +59,7 @@ async fn wait(bursar: &Bursar) {
 async fn work(bursar: &Bursar, mut ends: oneshot::Receiver<()>) {
     let (mut stalled, mut count) = (JoinSet::new(), 0);
     while ends.try_recv() == Err(oneshot::error::TryRecvError::Empty) {
-        let ask = LeaseAsk { lease: Some(LEASE), ..ask(20) };
+        let ask = LeaseRequest { lease: Some(LEASE), ..ask(20) };
         let leased = bursar.jobs().lease_wait(ask, Duration::from_millis(100)).await.unwrap();
         let mut done = Vec::new();
         for job in leased.jobs {

@@ -3,7 +3,7 @@
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
 
-use bursar::{JobKind, JobSpec, LeaseAsk, Payload, Queue, WorkerName};
+use bursar::{JobKind, JobSpec, LeaseRequest, Payload, Queue, WorkerName};
 use bursar_testkit::{Says, ended};
 use tokio::runtime::Runtime;
 
@@ -54,7 +54,7 @@ pub(crate) fn job() -> JobSpec {
     JobSpec::new(Queue::new("q").unwrap(), JobKind::new("work").unwrap(), Payload::default())
 }
 
-pub(crate) fn ask(capacity: u32) -> LeaseAsk {
+pub(crate) fn ask(capacity: u32) -> LeaseRequest {
     let worker = WorkerName::new(format!("process-{}", std::process::id())).unwrap();
-    LeaseAsk { queues: vec![Queue::new("q").unwrap()], kinds: Vec::new(), capacity, lease: None, worker }
+    LeaseRequest { queues: vec![Queue::new("q").unwrap()], kinds: Vec::new(), capacity, lease: None, worker }
 }

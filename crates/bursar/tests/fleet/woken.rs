@@ -4,7 +4,7 @@ use std::slice;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bursar::{Budget, Bursar, HoldId, JobSpec, LeaseAsk, Limit, Op, Payload, Queue, Request, Rules, Window};
+use bursar::{Budget, Bursar, HoldId, JobSpec, LeaseRequest, Limit, Op, Payload, Queue, Request, Rules, Window};
 use bursar_store::conformance::CommitRequests;
 use bursar_store::{LockPolicy, PostgresOptions, PostgresStore, RequestOutcome, Setup, SqliteStore, Store};
 use bursar_testkit::RandomIds;
@@ -152,7 +152,8 @@ impl Pair {
         self.run(async |here| {
             let (queue, at) = (Queue::new("here").unwrap(), Instant::now());
             let id = here.jobs().enqueue(JobSpec { queue: queue.clone(), ..job() }).await.unwrap().id;
-            let leased = here.jobs().lease(LeaseAsk { queues: vec![queue], ..ask(1) }).await.unwrap().jobs.remove(0);
+            let leased =
+                here.jobs().lease(LeaseRequest { queues: vec![queue], ..ask(1) }).await.unwrap().jobs.remove(0);
             assert_eq!(leased.id, id);
             here.jobs().complete(id, leased.life.fence, Payload::default(), None).await.unwrap();
             at.elapsed()

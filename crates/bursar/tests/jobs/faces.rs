@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use bursar::{AttemptEnd, Beat, Failure, JobFilter, JobState, Order, Payload, Queue, QueueConfig, Refusal, Usage};
+use bursar::{
+    AttemptEnd, Failure, HeartbeatItem, JobFilter, JobState, Order, Payload, Queue, QueueConfig, Refusal, Usage,
+};
 
 use crate::home::{ENGINES, ask, balance, budget, enqueue_held, job, lease_one, open, secs};
 
@@ -66,9 +68,9 @@ async fn refusals_of_single_jobs_have_specific_errors() {
         let jobs = bursar.jobs();
         let id = jobs.enqueue(job("q", "work")).await.unwrap().id;
         let leased = lease_one(&bursar, "q").await;
-        let stale = Beat { job: id, fence: leased.life.fence + 1 };
+        let stale = HeartbeatItem { job: id, fence: leased.life.fence + 1 };
         assert!(jobs.heartbeat(stale).await.unwrap_err().is_lease_lost());
-        let beat = Beat { job: id, fence: leased.life.fence };
+        let beat = HeartbeatItem { job: id, fence: leased.life.fence };
         assert_eq!(jobs.heartbeat(beat.clone()).await.unwrap().order, Order::Continue);
         let other_tenant = bursar.tenant("other").unwrap();
         assert!(other_tenant.jobs().heartbeat(beat).await.unwrap_err().is_unknown_job());
@@ -96,7 +98,7 @@ async fn queues_are_defined_paused_and_counted() {
         let leased = lease_one(&bursar, "q").await;
         // The heartbeat of a worker with a job of a paused queue tells it to lease no more.
         queues.pause("q").await.unwrap();
-        let beat = Beat { job: id, fence: leased.life.fence };
+        let beat = HeartbeatItem { job: id, fence: leased.life.fence };
         assert_eq!(bursar.jobs().heartbeat(beat).await.unwrap().order, Order::Drain);
         let listed = queues.list(None, 10).await.unwrap();
         assert_eq!(listed, [("q".try_into().unwrap(), QueueConfig { paused: true, ..config })]);

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bursar::{
-    Budget, Bursar, Clock, Job, JobKind, JobSpec, LeaseAsk, Limit, ManualClock, Options, Payload, Queue, Rules, Span,
-    Time, Window, WorkerName,
+    Budget, Bursar, Clock, Job, JobKind, JobSpec, LeaseRequest, Limit, ManualClock, Options, Payload, Queue, Rules,
+    Span, Time, Window, WorkerName,
 };
 use bursar_store::{MemoryStore, Setup};
 use bursar_testkit::SeqIds;
@@ -66,9 +66,9 @@ pub(crate) fn job(queue: &str, kind: &str) -> JobSpec {
 }
 
 /// Returns the lease request of a worker for a queue.
-pub(crate) fn ask(queue: &str, capacity: u32) -> LeaseAsk {
+pub(crate) fn ask(queue: &str, capacity: u32) -> LeaseRequest {
     let queues = vec![Queue::new(queue).unwrap()];
-    LeaseAsk { queues, kinds: Vec::new(), capacity, lease: None, worker: WorkerName::new("w").unwrap() }
+    LeaseRequest { queues, kinds: Vec::new(), capacity, lease: None, worker: WorkerName::new("w").unwrap() }
 }
 
 /// Leases one job, which must be ready.

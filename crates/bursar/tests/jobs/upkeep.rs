@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bursar::{
-    AttemptEnd, Beat, Failure, JobState, ManualClock, Payload, Progress, QueueConfig, Retention, Tended, Usage,
+    AttemptEnd, Failure, HeartbeatItem, JobState, ManualClock, Payload, Progress, QueueConfig, Retention, Tended, Usage,
 };
 
 use futures_util::FutureExt;
@@ -39,7 +39,7 @@ async fn heartbeats_and_progress_renew_a_lease() {
             let (bursar, clock) = open(engine).await;
             let id = bursar.jobs().enqueue(job("q", "work")).await.unwrap().id;
             let leased = lease_one(&bursar, "q").await;
-            let beat = Beat { job: id, fence: leased.life.fence };
+            let beat = HeartbeatItem { job: id, fence: leased.life.fence };
             for _ in 0..3 {
                 clock.advance(secs(29));
                 let beaten = if tells_progress {
@@ -94,7 +94,7 @@ async fn background_maintenance_takes_back_an_expired_lease() {
         let retry = bursar::Retry { backoff: fast, ..bursar::Retry::default() };
         bursar.queues().define("q", QueueConfig { retry, ..QueueConfig::default() }).await.unwrap();
         jobs.enqueue(job("q", "work")).await.unwrap();
-        let ask = bursar::LeaseAsk { lease: Some(bursar::Span::from_millis(100)), ..crate::home::ask("q", 1) };
+        let ask = bursar::LeaseRequest { lease: Some(bursar::Span::from_millis(100)), ..crate::home::ask("q", 1) };
         let first = jobs.lease(ask.clone()).await.unwrap().jobs.remove(0);
         // A waiting worker gets the job as soon as it is ready again.
         let second = jobs.lease_wait(ask, Duration::from_secs(30)).await.unwrap().jobs.remove(0);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bursar::{Bursar, JobKind, LeaseAsk, Leased, QueueConfig};
+use bursar::{Bursar, JobKind, LeaseRequest, Leased, QueueConfig};
 use futures_util::FutureExt;
 use tokio::task::JoinHandle;
 
@@ -11,7 +11,7 @@ use crate::home::{ENGINES, TIMELESS, ask, job, lease_one, open};
 const LONG: Duration = Duration::from_secs(50);
 
 /// Spawns a call that waits for jobs.
-fn wait(bursar: &Bursar, ask: LeaseAsk) -> JoinHandle<Leased> {
+fn wait(bursar: &Bursar, ask: LeaseRequest) -> JoinHandle<Leased> {
     let bursar = bursar.clone();
     tokio::spawn(async move { bursar.jobs().lease_wait(ask, LONG).await.unwrap() })
 }
@@ -108,7 +108,7 @@ async fn a_worker_at_capacity_wakes_the_next() {
 async fn a_job_wakes_a_worker_for_its_kind() {
     for engine in TIMELESS {
         let (bursar, _) = open(engine).await;
-        let of = |kind: &str| LeaseAsk { kinds: vec![JobKind::new(kind).unwrap()], ..ask("q", 1) };
+        let of = |kind: &str| LeaseRequest { kinds: vec![JobKind::new(kind).unwrap()], ..ask("q", 1) };
         let others: Vec<_> = (0..5).map(|_| wait(&bursar, of("mail.*"))).collect();
         let wanted = wait(&bursar, of("video.*"));
         settle().await;

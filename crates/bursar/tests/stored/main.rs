@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bursar::{
-    Beat, Budget, Bursar, CredentialClass, CredentialToken, Event, GrantFault, GrantId, GrantState, HoldState, Job,
-    JobFilter, JobId, JobKind, JobSpec, JobState, KeyId, LeaseAsk, Limit, ManualClock, Order, Payload, Queue, Span,
-    Time, Usage, Window, WorkerName,
+    Budget, Bursar, CredentialClass, CredentialToken, Event, GrantFault, GrantId, GrantState, HeartbeatItem, HoldState,
+    Job, JobFilter, JobId, JobKind, JobSpec, JobState, KeyId, LeaseRequest, Limit, ManualClock, Order, Payload, Queue,
+    Span, Time, Usage, Window, WorkerName,
 };
 use tempfile::TempDir;
 
@@ -173,7 +173,7 @@ async fn job(bursar: &Bursar, id: JobId) -> Job {
 /// Leases all ready jobs of a kind.
 async fn lease(bursar: &Bursar, queue: &str, kind: &str) -> Vec<Job> {
     let (queues, kinds) = (vec![Queue::new(queue).unwrap()], vec![JobKind::new(kind).unwrap()]);
-    let ask = LeaseAsk { queues, kinds, capacity: 10, lease: None, worker: WorkerName::new("w").unwrap() };
+    let ask = LeaseRequest { queues, kinds, capacity: 10, lease: None, worker: WorkerName::new("w").unwrap() };
     bursar.jobs().lease(ask).await.unwrap().jobs
 }
 
@@ -476,7 +476,7 @@ async fn a_database_of_version_1_can_be_used(opened: Opened) {
         assert_eq!(balances(bursar, scope).await, expected, "{scope}");
     }
     let cancelling = known.id("cancelling_job");
-    assert_eq!(jobs.heartbeat(Beat { job: cancelling, fence: FENCE }).await.unwrap().order, Order::Cancel);
+    assert_eq!(jobs.heartbeat(HeartbeatItem { job: cancelling, fence: FENCE }).await.unwrap().order, Order::Cancel);
     assert_eq!(jobs.hand_back(cancelling, FENCE).await.unwrap().state, JobState::Cancelled);
     let lost = jobs.complete(known.id("lapsed_job"), FENCE, Payload::default(), spent(25));
     assert!(lost.await.unwrap_err().is_lease_lost());

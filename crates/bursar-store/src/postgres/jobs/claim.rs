@@ -17,7 +17,7 @@ use crate::claims::DUE_STEP;
 use crate::error::StoreError;
 use crate::postgres::error::store_error;
 use crate::postgres::rows::{LockMode, PgRows};
-use crate::transaction::rows::{ClaimAsk, Claimed};
+use crate::transaction::rows::{ClaimQuery, Claimed};
 
 /// Ready jobs (0), scheduled jobs that are due (1), and the instant of the next scheduled job (2).
 macro_rules! claim {
@@ -112,7 +112,7 @@ impl PgRows<'_> {
     /// Locks and reads jobs of one queue. `room` is how many bytes of payloads may still be loaded.
     pub(in crate::postgres) async fn claim_one(
         &mut self,
-        query: &ClaimAsk,
+        query: &ClaimQuery,
         now: Time,
         room: &mut usize,
     ) -> Result<Claimed, StoreError> {

@@ -16,7 +16,7 @@ use crate::figures::PRIORITY_SCAN_MAX;
 use crate::job_row::Columns;
 use crate::sqlite::error::store_error;
 use crate::sqlite::rows::{SqliteRows, get_time, id};
-use crate::transaction::rows::{ClaimAsk, Claimed};
+use crate::transaction::rows::{ClaimQuery, Claimed};
 
 /// The jobs of one kind that can be leased, read in pages, the best rank first.
 struct KindCursor {
@@ -30,7 +30,7 @@ impl SqliteRows<'_> {
     /// Finds jobs for one request. Large payloads are loaded until `bytes_left` is used up.
     pub(in crate::sqlite) fn claim_one(
         &self,
-        ask: &ClaimAsk,
+        ask: &ClaimQuery,
         now: Time,
         bytes_left: &mut usize,
     ) -> Result<Claimed, StoreError> {
@@ -45,7 +45,7 @@ impl SqliteRows<'_> {
         })
     }
 
-    fn ready(&self, ask: &ClaimAsk) -> Result<Vec<Job>, StoreError> {
+    fn ready(&self, ask: &ClaimQuery) -> Result<Vec<Job>, StoreError> {
         let kinds = self.kinds(&ask.queue, &ask.kinds)?;
         // Small pages for each kind, so that at most twice as many rows are read as requested.
         let page = ask.count.div_ceil(kinds.len().max(1));

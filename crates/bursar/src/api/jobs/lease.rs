@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use bursar_core::answer::{Answer, Beaten, Leased};
+use bursar_core::answer::{Answer, Leased, Renewed};
 use bursar_core::bounds::{ITEMS_MAX, WAIT_MAX};
-use bursar_core::job::{Beat, LeaseAsk};
+use bursar_core::job::{HeartbeatItem, LeaseRequest};
 use bursar_core::request::Op;
 use bursar_worker::Progress;
 use tokio::time::{Instant, timeout_at};
@@ -15,7 +15,7 @@ use crate::wakeup::feed::{ProgressNotices, Progressed};
 
 impl Jobs<'_> {
     /// Leases jobs that are ready now. Each belongs to the caller until its lease expires; a heartbeat renews it.
-    pub async fn lease(&self, ask: LeaseAsk) -> Result<Leased, Error> {
+    pub async fn lease(&self, ask: LeaseRequest) -> Result<Leased, Error> {
         match self.0.execute(Op::Lease(ask)).await? {
             Answer::Leased(leased) => Ok(leased),
             other => Err(unexpected(&other)),
@@ -24,7 +24,7 @@ impl Jobs<'_> {
 
     /// Leases jobs, and waits up to `wait` (a minute at most) if none is ready. If the call is cancelled, jobs that were leased for it
     /// are returned to their queue.
-    pub async fn lease_wait(&self, ask: LeaseAsk, wait: Duration) -> Result<Leased, Error> {
+    pub async fn lease_wait(&self, ask: LeaseRequest, wait: Duration) -> Result<Leased, Error> {
         let deadline = Instant::now() + wait.min(WAIT_MAX.into());
         // Joined before it asks, so that it misses nothing that becomes ready in between.
         let waiter = self.0.inner.lease_waiters.join(&self.0.context.tenant, &ask)?;
@@ -51,16 +51,16 @@ impl Jobs<'_> {
     }
 
     /// Renews the lease of a job. Returns when it expires now, and whether the worker should stop.
-    pub async fn heartbeat(&self, beat: Beat) -> Result<Beaten, Error> {
+    pub async fn heartbeat(&self, beat: HeartbeatItem) -> Result<Renewed, Error> {
         only_answer(self.heartbeats(vec![beat]).await?)
     }
 
     /// Renews many leases, a thousand in one transaction; returns one answer for each, in order.
-    pub async fn heartbeats(&self, beats: Vec<Beat>) -> Result<Vec<Result<Beaten, Error>>, Error> {
+    pub async fn heartbeats(&self, beats: Vec<HeartbeatItem>) -> Result<Vec<Result<Renewed, Error>>, Error> {
         let mut answers = Vec::with_capacity(beats.len());
         for beats in beats.chunks(ITEMS_MAX) {
             match self.0.execute(Op::Heartbeat { beats: beats.to_vec() }).await? {
-                Answer::Beaten(some) => answers.extend(some.into_iter().map(|answer| answer.map_err(Error::from))),
+                Answer::Renewed(some) => answers.extend(some.into_iter().map(|answer| answer.map_err(Error::from))),
                 other => return Err(unexpected(&other)),
             }
         }
@@ -68,7 +68,7 @@ impl Jobs<'_> {
     }
 
     /// Reports the progress of a job to listeners in this process ([`Jobs::listen_progress`]), and renews its lease. Progress is not stored.
-    pub async fn progress(&self, beat: Beat, progress: Progress) -> Result<Beaten, Error> {
+    pub async fn progress(&self, beat: HeartbeatItem, progress: Progress) -> Result<Renewed, Error> {
         progress.check()?;
         let beaten = self.heartbeat(beat.clone()).await?;
         self.tell_progress(&beat, progress);
@@ -76,7 +76,7 @@ impl Jobs<'_> {
     }
 
     /// Reports progress without renewing the lease.
-    pub fn tell_progress(&self, beat: &Beat, progress: Progress) {
+    pub fn tell_progress(&self, beat: &HeartbeatItem, progress: Progress) {
         let (job, fence, tenant) = (beat.job, beat.fence, self.0.context.tenant.clone());
         self.0.inner.feed.publish_progress(Progressed { tenant, job, fence, progress });
     }
