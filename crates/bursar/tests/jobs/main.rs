@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod acts;
-mod faces;
+mod api;
 mod home;
 mod processes;
 mod rows;
