@@ -10,8 +10,8 @@ use std::thread;
 
 use bursar::{Bursar, Error, Limit, StoreError, Window};
 
-/// The kind of a charge's event, which the committing statement contains.
-const POSTED: &[u8] = b"spend.posted";
+/// The message of the client that commits a batch: a simple query with its length.
+const COMMIT: &[u8] = b"Q\0\0\0\x0bCOMMIT\0";
 
 /// A proxy between a client and its server that can drop the answer to a commit.
 struct Line {
@@ -55,8 +55,7 @@ impl Line {
         });
         let mut buffer = [0; 65_536];
         while let Ok(read @ 1..) = client.read(&mut buffer) {
-            // A charge is written by one autocommit statement, which contains its event.
-            let commit = buffer[..read].windows(POSTED.len()).any(|words| words == POSTED);
+            let commit = buffer[..read].windows(COMMIT.len()).any(|bytes| bytes == COMMIT);
             if commit && self.cut_next.swap(false, Ordering::SeqCst) {
                 self.down.store(true, Ordering::SeqCst);
             }

@@ -34,6 +34,12 @@ pub(super) struct Shared {
     pub(super) metrics: Metrics,
 }
 
+/// Up to this many callers are answered before the next batch is taken, because they usually send their next request at once. A batch that
+/// was taken without them would split the callers into two groups that alternate, and every request would wait for two commits.
+const ANSWERED_FIRST_MAX: usize = 64;
+/// How often a committer yields to the callers it has answered.
+const YIELDS_MAX: usize = 3;
+
 /// A request with its answer.
 type Answered = (Pending, Result<Outcome, Error>);
 
@@ -86,6 +92,9 @@ pub(super) async fn commit_batches(shared: Arc<Shared>) {
         // The callers of the previous batch are answered while this one commits.
         let (settled, ()) = join(shared.commit(batch, LockPolicy::Skip), async { shared.answer_all(unanswered) }).await;
         answers = settled.answers;
+        if answers.len() <= ANSWERED_FIRST_MAX {
+            shared.answer_first(std::mem::take(&mut answers)).await;
+        }
         let more = {
             let mut queue = shared.queue();
             queue.release_keys(&keys);
@@ -196,6 +205,18 @@ impl Shared {
     pub(super) fn answer_all(&self, answers: Vec<Answered>) {
         for (pending, answer) in answers {
             let _ = std::panic::catch_unwind(AssertUnwindSafe(|| self.answer(pending, answer)));
+        }
+    }
+
+    /// Answers a few callers, and yields until they have sent their next requests or had the time to.
+    async fn answer_first(&self, answers: Vec<Answered>) {
+        let expected = self.queue().waiting() + answers.len();
+        self.answer_all(answers);
+        for _ in 0..YIELDS_MAX {
+            if self.queue().waiting() >= expected {
+                break;
+            }
+            tokio::task::yield_now().await;
         }
     }
 
