@@ -46,7 +46,7 @@ impl Jobs<'_> {
             if timeout_at(deadline, waiter.woken()).await.is_err() {
                 return Ok(leased);
             }
-            waiter.queue_up();
+            waiter.rejoin();
         }
     }
 
