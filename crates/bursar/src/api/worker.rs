@@ -39,9 +39,9 @@ struct InProcess(Bursar);
 
 #[async_trait]
 impl Source for InProcess {
-    async fn lease(&self, ask: LeaseRequest, wait: Duration) -> Result<Vec<LeasedJob>, SourceError> {
-        let bursar = self.0.by(Actor::Worker(ask.worker.to_string()));
-        let leased = bursar.jobs().lease_wait(ask, wait).await.map_err(source_error)?;
+    async fn lease(&self, request: LeaseRequest, wait: Duration) -> Result<Vec<LeasedJob>, SourceError> {
+        let bursar = self.0.by(Actor::Worker(request.worker.to_string()));
+        let leased = bursar.jobs().lease_wait(request, wait).await.map_err(source_error)?;
         Ok(leased.jobs.into_iter().map(leased_job).collect())
     }
 

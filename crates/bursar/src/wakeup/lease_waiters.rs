@@ -128,11 +128,11 @@ impl LeaseWaiters {
     }
 
     /// Adds a worker. It must join before it first tries to lease jobs. Otherwise it would miss a job that becomes ready in between.
-    pub(crate) fn join(self: &Arc<Self>, tenant: &Tenant, ask: &LeaseRequest) -> Result<LeaseWaiter, Error> {
-        let mut kinds = ask.kinds.clone();
+    pub(crate) fn join(self: &Arc<Self>, tenant: &Tenant, request: &LeaseRequest) -> Result<LeaseWaiter, Error> {
+        let mut kinds = request.kinds.clone();
         kinds.sort();
         let (kinds, wake): (Arc<[JobKind]>, _) = (kinds.into(), Arc::new(Notify::new()));
-        let queues: Vec<QueueKey> = ask.queues.iter().map(|queue| (tenant.clone(), queue.clone())).collect();
+        let queues: Vec<QueueKey> = request.queues.iter().map(|queue| (tenant.clone(), queue.clone())).collect();
         let mut state = self.state();
         if state.count >= WAITERS_MAX {
             return Err(Error::Overloaded { waiting: state.count });
