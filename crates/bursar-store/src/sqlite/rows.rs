@@ -356,9 +356,9 @@ impl Rows for SqliteRows<'_> {
         find_each(keys, |key| self.read_schedule(key)).map(Found::all)
     }
 
-    async fn claim(&mut self, asks: &[ClaimQuery], now: Time) -> Result<Vec<Claimed>, StoreError> {
+    async fn claim(&mut self, queries: &[ClaimQuery], now: Time) -> Result<Vec<Claimed>, StoreError> {
         let mut bytes_left = CLAIM_BYTES_MAX;
-        asks.iter().map(|ask| self.claim_one(ask, now, &mut bytes_left)).collect()
+        queries.iter().map(|query| self.claim_one(query, now, &mut bytes_left)).collect()
     }
 
     async fn behind(&mut self, lines: &[(LineKey, usize)]) -> Result<Vec<Job>, StoreError> {
@@ -400,14 +400,14 @@ impl Rows for SqliteRows<'_> {
         Ok(self.clock.now())
     }
 
-    async fn due(&mut self, asks: &[(ScopeKey, DueQuery)], now: Time) -> Result<Vec<Due>, StoreError> {
-        let mut found = Vec::with_capacity(asks.len());
-        for (key, ask) in asks {
+    async fn due(&mut self, queries: &[(ScopeKey, DueQuery)], now: Time) -> Result<Vec<Due>, StoreError> {
+        let mut found = Vec::with_capacity(queries.len());
+        for (key, query) in queries {
             let mut due = Due::default();
-            if let Some(mark) = ask.charges_after {
+            if let Some(mark) = query.charges_after {
                 due.charges = self.due_charges(key, mark, now)?;
             }
-            for (balance, mark, until) in &ask.postings {
+            for (balance, mark, until) in &query.postings {
                 due.postings.push((*balance, self.due_postings(key, *mark, *until)?));
             }
             found.push(due);
@@ -415,22 +415,22 @@ impl Rows for SqliteRows<'_> {
         Ok(found)
     }
 
-    async fn past(&mut self, asks: &[HistoryQuery]) -> Result<Vec<WindowHistory>, StoreError> {
+    async fn window_histories(&mut self, queries: &[HistoryQuery]) -> Result<Vec<WindowHistory>, StoreError> {
         let posted = "SELECT coalesce(sum(amount), 0), min(at) FROM bursar_postings
             WHERE tenant = ?1 AND scope = ?2 AND (at, seq) > (?3, ?4) AND at < ?5";
         let held = "SELECT coalesce(sum(amount), 0) FROM bursar_live_charges
             WHERE tenant = ?1 AND scope = ?2 AND (expires_at, hold) > (?3, ?4) AND placed_at >= ?5";
-        let mut found = Vec::with_capacity(asks.len());
-        for ask in asks {
-            let (tenant, scope) = (ask.scope.0.as_str(), ask.scope.1.as_str());
-            let params = params![tenant, scope, ask.after.0.micros(), seq(ask.after.1), ask.until.micros()];
+        let mut found = Vec::with_capacity(queries.len());
+        for query in queries {
+            let (tenant, scope) = (query.scope.0.as_str(), query.scope.1.as_str());
+            let params = params![tenant, scope, query.after.0.micros(), seq(query.after.1), query.until.micros()];
             let (posted, oldest) = self
                 .prepare(posted)?
                 .inner
                 .query_row(params, |row| Ok((row.get(0)?, row.get::<_, Option<i64>>(1)?.map(Time::from_micros))))
                 .map_err(store_error)?;
             let params =
-                params![tenant, scope, ask.unfolded.0.micros(), id(ask.unfolded.1.0), ask.placed_from.micros()];
+                params![tenant, scope, query.unfolded.0.micros(), id(query.unfolded.1.0), query.placed_from.micros()];
             let held = self.prepare(held)?.inner.query_row(params, |row| row.get(0)).map_err(store_error)?;
             found.push(WindowHistory { posted, held, oldest });
         }
