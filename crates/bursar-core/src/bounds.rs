@@ -79,8 +79,8 @@ pub const LEASE_MAX: Span = Span::from_days(1);
 pub const WAIT_MAX: Span = Span::from_secs(60);
 /// The longest run of a job.
 pub const DEADLINE_MAX: Span = Span::from_days(366);
-/// The waiting time that equals one step of priority: a job that has waited longer than this is leased before a newer job
-/// whose priority is higher by one.
+/// The waiting time that equals one step of priority: a job that has waited this much longer is leased before one whose
+/// priority is higher by one.
 pub const PRIORITY_STEP: Span = Span::from_secs(60);
 /// The longest time until a job that waits for its budget is tried again, even if nothing wakes it.
 pub const AWAIT_MAX: Span = Span::from_secs(60);

@@ -61,7 +61,7 @@ pub struct Balance {
 impl Balance {
     /// Returns whether the balance is stored with its scope. A prospective bucket is not: its level depends on when it
     /// was opened, so each request that names it opens a new one.
-    pub fn lasts(&self) -> bool {
+    pub fn is_stored(&self) -> bool {
         !(self.prospective && matches!(self.window, Window::Bucket { .. }))
     }
 

@@ -160,7 +160,7 @@ impl Rows for MemoryRows<'_> {
         ws.scopes.changes().for_each(|(key, change)| write(&mut tables.scopes, key, &change));
         for (key, _) in ws.scopes.changes() {
             if let Some(row) = tables.scopes.get_mut(key) {
-                row.balances.retain(Balance::lasts);
+                row.balances.retain(Balance::is_stored);
                 row.redefined = false;
             }
         }

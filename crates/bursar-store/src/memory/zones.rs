@@ -55,8 +55,8 @@ impl Node {
 
     fn decide(&self, ops: Vec<Op>) -> Vec<Result<(), Refusal>> {
         let requests: Vec<_> = ops.into_iter().map(|op| Arc::new(Request::from(op))).collect();
-        let verdicts = self.store.commit_requests(&requests, LockPolicy::Skip).now_or_never().unwrap().unwrap();
-        let answers = verdicts.into_iter().map(|verdict| match verdict {
+        let outcomes = self.store.commit_requests(&requests, LockPolicy::Skip).now_or_never().unwrap().unwrap();
+        let answers = outcomes.into_iter().map(|outcome| match outcome {
             RequestOutcome::Answered(answer) => answer.map(drop),
             other => panic!("{other:?}"),
         });

@@ -180,10 +180,14 @@ impl<'a> SqliteRows<'a> {
     }
 
     pub(super) fn read_grant(&self, grant: GrantId) -> Result<Option<Grant>, StoreError> {
-        self.carrier_with(&mut self.prepare(GRANT)?, grant.0)
+        self.read_with_payload(&mut self.prepare(GRANT)?, grant.0)
     }
 
-    fn carrier_with<T: PayloadRow>(&self, statement: &mut Statement<'_>, owner: u128) -> Result<Option<T>, StoreError> {
+    fn read_with_payload<T: PayloadRow>(
+        &self,
+        statement: &mut Statement<'_>,
+        owner: u128,
+    ) -> Result<Option<T>, StoreError> {
         let found: Option<T> = statement.one([id(owner)], |row| unpack(row, 0))?;
         found.map(|found| self.attach(found, owner)).transpose()
     }
@@ -245,7 +249,7 @@ impl<'a> SqliteRows<'a> {
         let next = "SELECT expires_at FROM bursar_live_charges
             WHERE tenant = ?1 AND scope = ?2 AND expires_at > ?3 ORDER BY expires_at LIMIT 1";
         let next = self.one(next, params![tenant, scope, now.micros()], |row| get_time(row, 0).map_err(store_error))?;
-        Ok(batchwise(items, next))
+        Ok(due_step(items, next))
     }
 
     fn due_postings(&self, key: &ScopeKey, mark: PostingMark, until: Time) -> Result<DueStep<Posting>, StoreError> {
@@ -260,7 +264,7 @@ impl<'a> SqliteRows<'a> {
             WHERE tenant = ?1 AND scope = ?2 AND at > ?3 ORDER BY at LIMIT 1";
         let next =
             self.one(next, params![tenant, scope, until.micros()], |row| get_time(row, 0).map_err(store_error))?;
-        Ok(batchwise(items, next))
+        Ok(due_step(items, next))
     }
 }
 
@@ -293,7 +297,7 @@ fn posting(row: &Row<'_>) -> Result<Posting, StoreError> {
     read().map_err(store_error)
 }
 
-fn batchwise<T>(mut items: Vec<T>, next: Option<Time>) -> DueStep<T> {
+fn due_step<T>(mut items: Vec<T>, next: Option<Time>) -> DueStep<T> {
     let more = items.len() > FOLD_STEP;
     items.truncate(FOLD_STEP);
     DueStep { items, more, next: next.unwrap_or(Time::NEVER) }
@@ -378,7 +382,7 @@ impl Rows for SqliteRows<'_> {
 
     async fn grants(&mut self, ids: &[GrantId]) -> Result<Found<GrantId, Grant>, StoreError> {
         let mut statement = self.prepare(GRANT)?;
-        find_each(ids, |grant| self.carrier_with(&mut statement, grant.0)).map(Found::all)
+        find_each(ids, |grant| self.read_with_payload(&mut statement, grant.0)).map(Found::all)
     }
 
     async fn scopes(&mut self, keys: &[(ScopeKey, bool)]) -> Result<Found<ScopeKey, ScopeState>, StoreError> {

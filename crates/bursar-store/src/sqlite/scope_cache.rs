@@ -44,7 +44,7 @@ impl ScopeCache {
             self.rows.clear();
         }
         for (key, mut row) in scopes.into_changed_rows() {
-            row.balances.retain(Balance::lasts);
+            row.balances.retain(Balance::is_stored);
             row.redefined = false;
             self.rows.insert(key, row);
         }

@@ -78,7 +78,7 @@ fn check_charges(rows: &SqliteRows<'_>, report: &mut Report) -> Result<(), Store
             let (expires_at, hold) = (get_time(row, 2)?, HoldId(get_id(row, 3)?));
             Ok(LiveCharge { expires_at, hold, placed_at: get_time(row, 4)?, amount: row.get(5)? })
         };
-        Ok((scope_key(row)?, charge().map_err(store_error)?, unpack_some::<Hold>(row, 6)?))
+        Ok((scope_key(row)?, charge().map_err(store_error)?, unpack_optional::<Hold>(row, 6)?))
     };
     let mut after = (String::new(), String::new(), i64::MIN, id(0));
     loop {
@@ -123,7 +123,7 @@ fn check_holds(rows: &SqliteRows<'_>, report: &mut Report) -> Result<(), StoreEr
     }
 }
 
-fn unpack_some<T: Packed + DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<Option<T>, StoreError> {
+fn unpack_optional<T: Packed + DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<Option<T>, StoreError> {
     match row.get_ref(column).map_err(store_error)? {
         ValueRef::Null => Ok(None),
         _ => unpack(row, column).map(Some),

@@ -31,7 +31,7 @@ pub trait Engine {
     fn name_timeout(&self) -> Duration;
 
     /// Loads, decides and writes a batch in a transaction, without committing it. Locks the row `first` before any other and waits for it up
-    /// to its own timeout. Waits up to `wait` for other rows.
+    /// to its own timeout. Waits up to `wait` for anything else.
     async fn prepare(
         &self,
         requests: &[&CheckedRequest],

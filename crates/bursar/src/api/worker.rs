@@ -46,7 +46,7 @@ impl Source for InProcess {
     }
 
     async fn heartbeat(&self, beats: Vec<HeartbeatItem>) -> Result<Vec<Result<Order, NotTaken>>, SourceError> {
-        item_answers(self.0.jobs().heartbeats(beats).await.map_err(source_error)?, |beaten| beaten.order)
+        item_answers(self.0.jobs().heartbeats(beats).await.map_err(source_error)?, |renewed| renewed.order)
     }
 
     async fn finish(&self, items: Vec<Finish>) -> Result<Vec<Result<(), NotTaken>>, SourceError> {

@@ -192,7 +192,7 @@ impl Shared {
         result
     }
 
-    /// Publishes entries and answers callers, in the order of commits. A panic of a listener must not end the committer.
+    /// Publishes entries and answers callers, in the order of commits. A panic must not end the committer.
     pub(super) fn answer_all(&self, answers: Vec<Answered>) {
         for (pending, answer) in answers {
             let _ = std::panic::catch_unwind(AssertUnwindSafe(|| self.answer(pending, answer)));

@@ -197,8 +197,8 @@ impl Queue {
         self.closed && self.waiting.is_empty() && self.lock_waiters.is_empty()
     }
 
-    /// Lets a request wait for the first of its locked rows in the lock order, and adds all of them to its keys. Returns whether it is the
-    /// only request that waits for this row.
+    /// Lets a request wait for the first of its locked rows in the lock order, and adds all of them to its keys. Returns whether a task must
+    /// be started for this row.
     pub(super) fn add_lock_waiter(&mut self, mut pending: Pending, locks: &[Lock]) -> bool {
         pending.keys.extend(locks.iter().map(key_of));
         pending.keys.sort_unstable();
@@ -263,7 +263,7 @@ fn key_of(lock: &Lock) -> u64 {
     }
 }
 
-/// Returns the hashes of the rows that a request names. Requests that share one are never in two concurrent batches.
+/// Returns the hashes of the rows that a request names. Two committers never work on requests that share one at the same time.
 fn keys(request: &CheckedRequest) -> Vec<u64> {
     let needs = request.needs();
     let mut keys: Vec<u64> = needs.scopes.keys().map(|key| hash(0, key)).collect();

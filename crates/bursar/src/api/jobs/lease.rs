@@ -70,9 +70,9 @@ impl Jobs<'_> {
     /// Reports the progress of a job to listeners in this process ([`Jobs::listen_progress`]), and renews its lease. Progress is not stored.
     pub async fn progress(&self, beat: HeartbeatItem, progress: Progress) -> Result<Renewed, Error> {
         progress.check()?;
-        let beaten = self.heartbeat(beat.clone()).await?;
+        let renewed = self.heartbeat(beat.clone()).await?;
         self.tell_progress(&beat, progress);
-        Ok(beaten)
+        Ok(renewed)
     }
 
     /// Reports progress without renewing the lease.
