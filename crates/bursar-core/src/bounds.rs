@@ -79,7 +79,8 @@ pub const LEASE_MAX: Span = Span::from_days(1);
 pub const WAIT_MAX: Span = Span::from_secs(60);
 /// The longest run of a job.
 pub const DEADLINE_MAX: Span = Span::from_days(366);
-/// The waiting time that one step of priority is worth: a job that has waited this much longer goes first.
+/// The waiting time that equals one step of priority: a job that has waited this much longer is leased before one whose
+/// priority is higher by one.
 pub const PRIORITY_STEP: Span = Span::from_secs(60);
 /// The longest time until a job that waits for its budget is tried again, even if nothing wakes it.
 pub const AWAIT_MAX: Span = Span::from_secs(60);
@@ -93,7 +94,7 @@ pub const DELAY_MAX: Span = Span::from_days(3_660);
 pub const LENGTH_MIN: Span = Span::from_millis(1);
 /// The longest rolling window or refill period, and by default how long single postings are kept.
 pub const LENGTH_MAX: Span = Span::from_days(400);
-/// How long a window that only callers name, not a budget, stays open without being named once its place is needed.
+/// How long a window that no budget has must have been unused before it can be closed to make room for another one.
 pub const WINDOW_IDLE: Span = Span::from_days(31);
 
 /// Refuses more items than one call may act on.

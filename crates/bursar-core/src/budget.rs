@@ -147,7 +147,7 @@ impl Budget {
             gone.filter(|window| matches!(window, Window::Bucket { .. })).collect()
         };
         let (taken, brought) = (only(self, next), only(next, self));
-        let nearest = |new: &Window| taken.iter().min_by_key(|old| new.unlikeness(old)).copied();
+        let nearest = |new: &Window| taken.iter().min_by_key(|old| new.distance(old)).copied();
         brought.iter().filter_map(|new| Some((nearest(new)?, *new))).collect()
     }
 

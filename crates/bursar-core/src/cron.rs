@@ -2,7 +2,7 @@
 //!
 //! `text.rs` parses an expression into a pattern, and `pattern.rs` finds its next match on a clock that never changes.
 //! [`Cron::next`] applies the pattern to the clocks of a time zone: it goes from one change of the clocks to the next,
-//! and in between asks the pattern.
+//! and in between uses the pattern.
 
 mod pattern;
 #[cfg(test)]

@@ -213,7 +213,7 @@ pub enum Event {
         /// The grant.
         grant: GrantId,
     },
-    /// The expiry of a grant was moved forward, because the grant was rotated.
+    /// The expiry of a grant was moved to an earlier instant, because the grant was rotated.
     #[serde(rename = "grant.curtailed")]
     GrantCurtailed {
         /// The grant.

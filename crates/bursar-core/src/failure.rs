@@ -1,7 +1,7 @@
 //! The classes of failed requests.
 //!
-//! Errors of different layers reach the same edges: an HTTP answer, an exit code, a client. An edge translates a [`FailureClass`], so
-//! that it needs no dependency on the crate that defines the error.
+//! Errors of different crates are turned into the same outputs: an HTTP answer, an exit code, an error of a client. That code only needs
+//! the [`FailureClass`], so it does not depend on the crate that defines the error.
 
 use crate::refusal::{Invalid, Refusal};
 
@@ -27,7 +27,7 @@ pub enum FailureClass<'a> {
     Internal,
 }
 
-/// An error that knows its class.
+/// An error with a class.
 pub trait Classify: std::error::Error {
     /// Returns the class of the failure.
     fn class(&self) -> FailureClass<'_>;

@@ -30,7 +30,7 @@
 //!
 //! | module | contents |
 //! | --- | --- |
-//! | [`budget`], [`window`] | limits, and the stretch of time over which each counts |
+//! | [`budget`], [`window`] | limits, and the period over which each counts |
 //! | [`scope`], `bucket` | the balances of a scope, and how time changes them |
 //! | [`hold`], [`live`] | holds, and their charges on a scope in order of expiry |
 //! | [`grant`], [`credential`] | single-use tokens, and tokens that authenticate callers over HTTP |

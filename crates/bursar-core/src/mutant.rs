@@ -1,6 +1,6 @@
 //! Named faults (mutants) that the simulator and the tests must detect.
 //!
-//! The code of a rule asks `Mutant::X.on()` whether its fault is enabled. Without the feature `mutants`, which no
+//! The code of a rule checks with `Mutant::X.on()` whether its fault is enabled. Without the feature `mutants`, which no
 //! shipped crate enables, `on` is a constant `false` and compiles to nothing.
 
 macro_rules! mutants {

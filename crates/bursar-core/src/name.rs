@@ -1,10 +1,11 @@
-//! Names: checked where they enter, trusted inside.
+//! Names. They are checked when a caller gives them, and not again.
 //!
 //! A name from a caller must not have control or invisible characters, and is stored in Unicode normalization form C,
 //! so that names that look the same are the same. Names read from storage may be older than this rule and are
 //! accepted as they are. [`given`] marks which of the two is being deserialized.
 //!
-//! Short names are stored inline. A reference-counted name of a tenant would be a counter that all threads contend for.
+//! Short names are stored inline and copied. The reference count of a shared name, such as a tenant's, would be contended
+//! by all threads.
 
 use std::cell::Cell;
 use std::fmt;

@@ -52,9 +52,9 @@ pub struct Claim {
 }
 
 impl Claim {
-    fn add(&mut self, ask: &LeaseRequest) {
-        self.count += ask.capacity as usize;
-        self.kinds.insert(ask.kinds.iter().cloned().collect());
+    fn add(&mut self, lease: &LeaseRequest) {
+        self.count += lease.capacity as usize;
+        self.kinds.insert(lease.kinds.iter().cloned().collect());
     }
 
     fn merge(&mut self, other: &Claim) {
@@ -153,10 +153,10 @@ impl Needs {
             Op::PurgeGrants { grants } => self.grants.extend(grants),
             Op::Expire { holds } => self.holds.extend(holds),
             Op::Tidy { scopes } => scopes.iter().for_each(|scope| self.add_scope(tenant, scope, [], false)),
-            Op::Lease(ask) => {
-                for queue in &ask.queues {
+            Op::Lease(lease) => {
+                for queue in &lease.queues {
                     self.queues.insert((tenant.clone(), queue.clone()));
-                    self.claims.entry((tenant.clone(), queue.clone())).or_default().add(ask);
+                    self.claims.entry((tenant.clone(), queue.clone())).or_default().add(lease);
                 }
             }
             Op::Heartbeat { beats } => self.beats.extend(beats.iter().map(|beat| beat.job)),

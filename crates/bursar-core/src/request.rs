@@ -440,7 +440,7 @@ impl Request {
             Op::DefineQueue { config, .. } => config.check(),
             Op::DefineSchedule { spec, .. } => spec.check(),
             Op::PauseSchedule { .. } | Op::RemoveSchedule { .. } | Op::RunSchedule { .. } | Op::Tick { .. } => Ok(()),
-            Op::Lease(ask) => ask.check(),
+            Op::Lease(lease) => lease.check(),
             Op::Heartbeat { beats } => check_items("beats", beats.len()),
             // An invalid item is refused by itself when it is decided; the others are executed.
             Op::Finish { items } => check_items("items", items.len()),

@@ -1,6 +1,6 @@
 //! The state of a scope: one running balance for each window in use, and how time changes them.
 //!
-//! # Balances are kept, never summed
+//! # Balances are stored, not computed from history
 //!
 //! A scope's row stores a [`Balance`] for each window in use; the first one is always the lifetime. Admission compares
 //! a charge with these balances and reads no history. Every hold, posting and settlement updates all of them.
@@ -24,7 +24,7 @@
 //! # Time does not go back
 //!
 //! [`ScopeState::seen`] is the latest instant the scope was brought to. A store picks a `now` for each transaction that
-//! is later than the `seen` of every scope in it, so no clock that jumps back can undo a fold.
+//! is later than the `seen` of every scope in it, so a clock that jumps back cannot undo a fold.
 //!
 //! # Windows that are opened later
 //!
@@ -272,8 +272,8 @@ impl ScopeState {
         }
     }
 
-    /// Creates the next posting of `amount` units, which counts for the instant `at`.
-    pub(crate) fn number(&mut self, at: Time, amount: i64, hold: Option<HoldId>) -> Posting {
+    /// Creates a posting of `amount` units for the instant `at`, with the next sequence number.
+    pub(crate) fn next_posting(&mut self, at: Time, amount: i64, hold: Option<HoldId>) -> Posting {
         self.postings += 1;
         self.gross += amount.abs();
         Posting { at, seq: self.postings, amount, hold }
@@ -313,12 +313,12 @@ impl ScopeState {
 
     /// Returns whether the new windows among `named` fit, counting idle windows that may be closed for them.
     pub(crate) fn has_room_for<'a>(&self, named: impl Iterator<Item = &'a Window>, now: Time) -> bool {
-        self.places_lacking(named, 0, now) == 0
+        self.windows_too_many(named, 0, now) == 0
     }
 
-    /// Returns by how many the new windows among `named` exceed [`WINDOWS_MAX`], once idle windows are closed and
-    /// `replaced` buckets are removed.
-    fn places_lacking<'a>(&self, named: impl Iterator<Item = &'a Window>, replaced: usize, now: Time) -> usize {
+    /// Returns how many windows too many ([`WINDOWS_MAX`]) the scope would have with those of `named`, after idle windows
+    /// are closed and `replaced` buckets are removed.
+    fn windows_too_many<'a>(&self, named: impl Iterator<Item = &'a Window>, replaced: usize, now: Time) -> usize {
         let named: Vec<&Window> = named.filter(|window| **window != Window::Lifetime).collect();
         let is_new = |window: &Window| self.balance(window).is_none_or(|balance| balance.prospective);
         if !named.iter().any(|window| is_new(window)) {

@@ -39,9 +39,9 @@ pub type JobKey = (Tenant, Queue, IdempotencyKey);
 
 /// A borrowed [`ScopeKey`], to look up a scope without allocating.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct At<'a>(pub &'a Tenant, pub &'a Scope);
+pub struct ScopeKeyRef<'a>(pub &'a Tenant, pub &'a Scope);
 
-impl Equivalent<ScopeKey> for At<'_> {
+impl Equivalent<ScopeKey> for ScopeKeyRef<'_> {
     fn equivalent(&self, key: &ScopeKey) -> bool {
         *self.1 == key.1 && *self.0 == key.0
     }
@@ -114,7 +114,7 @@ impl<K, V> Default for Table<K, V> {
 }
 
 impl<K: Hash + Eq + Debug, V> Table<K, V> {
-    /// Adds a stored row, or the fact that there is none. Does nothing if the key was loaded before.
+    /// Adds a stored row, or `None` if there is no row with this key. Does nothing if the key was loaded before.
     pub fn load(&mut self, key: K, value: Option<V>) {
         self.slots.entry(key).or_insert(Slot::loaded(value));
     }
@@ -201,8 +201,8 @@ impl<K: Hash + Eq + Debug, V> Table<K, V> {
         self.slots.iter().filter_map(|(key, slot)| Some((key, slot.change()?)))
     }
 
-    /// Passes the changes so far to `take` while more requests are decided. A change that it accepts counts as stored;
-    /// a row that changes again is written again.
+    /// Passes each change so far to `take`, while later requests of the batch are still undecided. If `take` returns true,
+    /// the change counts as stored. A row that changes again is written again.
     pub fn take_changes(&mut self, mut take: impl FnMut(&K, Change<'_, V>) -> bool) {
         for (key, slot) in &mut self.slots {
             if slot.change().is_some_and(|change| take(key, change)) {
@@ -319,8 +319,10 @@ pub struct Workspace {
     /// Postings to add.
     pub postings: Vec<(ScopeKey, Posting)>,
     /// The number of jobs promoted to the head of their line in this batch.
-    pub(crate) turns: i64,
+    pub(crate) promotions: i64,
+    /// For each stream that the batch touches, the transaction that touched it before.
     pub(crate) prev: Links,
+    /// The entries of the requests that had an effect.
     pub(crate) entries: Vec<Arc<Entry>>,
 }
 
@@ -349,7 +351,7 @@ impl Workspace {
             unknown_zones: HashMap::new(),
             live: BTreeMap::new(),
             postings: Vec::new(),
-            turns: 0,
+            promotions: 0,
             prev: Links::default(),
             entries: Vec::new(),
         }
@@ -407,7 +409,7 @@ impl Workspace {
             return;
         }
         let key = (key, expires_at, hold);
-        // A charge that this batch added is not stored yet. Once it was handed out it is not in `live` any more.
+        // A charge that this batch added is only in `live`, until it is taken out to be written.
         if self.live.get(&key).is_some_and(Option::is_some) {
             self.live.remove(&key);
         } else {

@@ -1,6 +1,6 @@
 //! Instants and lengths of time, in whole microseconds.
 //!
-//! The kernel reads no clock: the store passes `now` with each batch. Arithmetic saturates instead of overflowing.
+//! This crate reads no clock: the store passes `now` with each batch. Arithmetic saturates instead of overflowing.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,14 +1,14 @@
 //! Wake-ups: which waiting workers and parked jobs a request makes ready.
 //!
 //! When an entry is decided, its wake-ups are computed from its events and the changed rows: queues that have more jobs
-//! or slots to lease, and scopes that have units again and that parked jobs wait for. They travel with the entry and
-//! are sent after the commit. They are only hints: they are not in the journal, and a process that misses one finds
+//! or slots to lease, and scopes that have units again and that parked jobs wait for. They are part of the entry in
+//! memory and are sent after the commit. They are only hints: they are not in the journal, and a process that misses one finds
 //! the work by polling.
 
 use crate::event::{Entry, Event};
 use crate::job::{Job, JobState, QueueConfig};
 use crate::name::{JobKind, Queue, Scope, Tenant};
-use crate::state::{At, Workspace};
+use crate::state::{ScopeKeyRef, Workspace};
 use crate::time::{Span, Time};
 
 /// The wake-ups of one request, to be sent after its commit.
@@ -125,7 +125,11 @@ impl WakeUps {
     }
 
     fn freed(&mut self, ws: &Workspace, tenant: &Tenant, scope: &Scope) {
-        let row = ws.scopes.is_loaded(&At(tenant, scope)).then(|| ws.scopes.get(&At(tenant, scope))).flatten();
+        let row = ws
+            .scopes
+            .is_loaded(&ScopeKeyRef(tenant, scope))
+            .then(|| ws.scopes.get(&ScopeKeyRef(tenant, scope)))
+            .flatten();
         if row.is_some_and(|row| row.awaited > 0) && !self.scopes.contains(scope) {
             self.scopes.push(scope.clone());
         }

@@ -1,4 +1,4 @@
-//! Windows: the stretch of time over which a limit counts.
+//! Windows: the period over which a limit counts.
 //!
 //! A window is the lifetime of the scope, rolling, a token bucket, or a calendar unit in a time zone. How spend counts
 //! in each is documented at [`Balance`](crate::scope::Balance); this module has their text form and the calendar.
@@ -6,7 +6,7 @@
 //! # Calendar windows
 //!
 //! [`Window::calendar_bounds`] returns the window `[start, end)` around an instant, computed from the clocks of the
-//! zone. Calendar windows tile time: every instant lies in exactly one window, also where the clocks change. A day
+//! zone. Calendar windows neither overlap nor leave gaps: every instant lies in exactly one window, also where the clocks change. A day
 //! starts with the first instant of its date, so it can have 23 or 25 hours. Zone data comes with the build. A window
 //! that was stored by a build with newer data may name a zone that this build does not know; the window then has no
 //! bounds, and requests that need it are refused instead of guessing.
@@ -31,7 +31,7 @@ use crate::bucket::clamp;
 use crate::refusal::Invalid;
 use crate::time::{Span, Time};
 
-/// The stretch of time over which a limit counts.
+/// The period over which a limit counts.
 ///
 /// The journal, the CLI and violations show its text form: `lifetime`, `rolling:3600000`,
 /// `bucket:100:10:1000` (capacity, refill, milliseconds), `month@Europe/Berlin`, `week@UTC:sunday`.
@@ -208,7 +208,7 @@ impl Window {
     }
 
     /// Returns how different two buckets are: first by the time to refill from empty, then by capacity.
-    pub(crate) fn unlikeness(&self, other: &Window) -> (i64, u64) {
+    pub(crate) fn distance(&self, other: &Window) -> (i64, u64) {
         let full = |window: &Window| match window {
             Window::Bucket { capacity, refill, length } => {
                 let micros = i128::from(length.micros()) * i128::from(*capacity) / i128::from((*refill).max(1));

@@ -116,12 +116,12 @@ impl Packed for ScopeState {
     const WHAT: &'static str = "scope";
 
     fn append_to(&self, buffer: &mut Vec<u8>) {
-        if self.balances.iter().all(Balance::lasts) {
+        if self.balances.iter().all(Balance::is_stored) {
             return encode(self, buffer);
         }
-        let mut lasting = self.clone();
-        lasting.balances.retain(Balance::lasts);
-        encode(&lasting, buffer);
+        let mut stored = self.clone();
+        stored.balances.retain(Balance::is_stored);
+        encode(&stored, buffer);
     }
 }
 

@@ -80,7 +80,7 @@ impl StoreError {
         StoreError::Corrupt { what, problem: problem.to_string() }
     }
 
-    /// Whether the same request can be retried without further action.
+    /// Returns whether the same request can be retried without further action.
     pub fn is_retryable(&self) -> bool {
         matches!(self, StoreError::Busy(_))
     }

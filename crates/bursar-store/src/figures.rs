@@ -25,7 +25,7 @@ pub struct JobFilter {
 }
 
 impl JobFilter {
-    /// Whether the filter matches a job.
+    /// Returns whether the filter matches a job at an instant.
     pub fn matches(&self, job: &Job, now: Time) -> bool {
         let last_error =
             |fingerprint: &String| job.life.error.as_ref().is_some_and(|error| error.fingerprint() == *fingerprint);
@@ -50,8 +50,8 @@ pub struct Figures {
     pub oldest_lease: Option<Time>,
 }
 
-/// The most ready jobs of each kind that are scanned for the oldest one whose rank is its due time, that is, without a priority. If
-/// all of them have a priority, the rank of the next job is reported: that job has waited since then at the longest.
+/// The most ready jobs of each kind that are scanned for the first one without a priority, whose rank is its due time. If all of them have
+/// a priority, the rank of the next job is reported. That job has not waited longer than since then.
 pub(crate) const PRIORITY_SCAN_MAX: i64 = 1_000;
 
 /// The oldest minute since 1970 whose figures are kept.
@@ -128,12 +128,12 @@ impl HeldSum {
     }
 }
 
-/// Jobs that maintenance has to look at.
+/// Jobs that need maintenance.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DueJobs {
     /// Jobs whose lease has expired.
     pub lapsed: Vec<(Tenant, JobId)>,
-    /// Jobs that await a budget and are due for another attempt to reserve it.
+    /// Jobs that wait for a budget and are due for another attempt to place their hold.
     pub awaiting: Vec<(Tenant, JobId)>,
     /// Finished jobs whose retention may have ended.
     pub ended: Vec<(Tenant, JobId)>,

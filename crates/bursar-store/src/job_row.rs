@@ -49,8 +49,7 @@ impl Columns {
         Columns { state, rank: rank.micros(), at: at.micros() }
     }
 
-    /// Returns the place in a line that the columns stand for. It is stored only there, so that a change of place does not rewrite the
-    /// blobs.
+    /// Returns the place in a line that the columns encode. Only the columns store it, so that a change of place does not rewrite the blobs.
     pub(crate) fn place(state: i64, at: Time, keyed: bool) -> Place {
         match state {
             READY if keyed => Place::First,
@@ -198,13 +197,13 @@ pub(crate) struct JobIdentity {
 
 impl JobIdentity {
     /// Assembles the job from its columns and blobs.
-    pub(crate) fn into_job(self, place: Place, spec: FixedFields<'_>, moving: MutableFields<'_>) -> Job {
+    pub(crate) fn into_job(self, place: Place, spec: FixedFields<'_>, mutable: MutableFields<'_>) -> Job {
         let JobIdentity { id, tenant, queue, kind, key } = self;
         Job {
             id,
             tenant,
             queue,
-            home: moving.home.into_owned(),
+            home: mutable.home.into_owned(),
             kind,
             payload: spec.payload.into_owned(),
             idempotency_key: spec.idempotency_key.into_owned(),
@@ -212,21 +211,21 @@ impl JobIdentity {
             tags: spec.tags.into_owned(),
             metadata: spec.metadata.into_owned(),
             parent: spec.parent,
-            priority: moving.priority,
+            priority: mutable.priority,
             max_attempts: spec.max_attempts,
             retry: spec.retry.into_owned(),
             deadline: spec.deadline,
             traceparent: spec.traceparent,
-            hold: moving.hold,
+            hold: mutable.hold,
             enqueued_at: spec.enqueued_at,
-            version: moving.version,
-            last: moving.last,
-            life: JobRuntime { place, ..moving.life.into_owned() },
+            version: mutable.version,
+            last: mutable.last,
+            life: JobRuntime { place, ..mutable.life.into_owned() },
         }
     }
 }
 
-/// The stored number of a state, in the tallies and of finished jobs.
+/// Returns the stored number of a state, as in the figures and in rows of finished jobs.
 pub(crate) fn state_number(state: JobState) -> i64 {
     JobState::ALL.iter().position(|listed| *listed == state).expect("all states are listed") as i64
 }

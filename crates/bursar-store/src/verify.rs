@@ -35,7 +35,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether no violation was found.
+    /// Returns whether no violation was found.
     pub fn is_ok(&self) -> bool {
         self.violations.is_empty()
     }
@@ -46,8 +46,8 @@ impl Report {
         }
     }
 
-    /// Checks one scope against the sums of its [`asks`]. `rolled` is the sum of its rolled-up postings. `jobs` has the counts of all
-    /// jobs, if they were counted.
+    /// Checks one scope against the sums of its [`history_queries`]. `rolled` is the sum of its rolled-up postings. `jobs` has the counts of
+    /// all jobs, if they were counted.
     pub(crate) fn check_scope(
         &mut self,
         key: &ScopeKey,
@@ -155,13 +155,13 @@ impl Report {
     }
 }
 
-/// Returns the sums to compute for the balances of a scope, in their order. They include holds placed after the end of a calendar
-/// window: such a hold should have opened the next window.
-pub(crate) fn asks(key: &ScopeKey, row: &ScopeState) -> impl Iterator<Item = HistoryQuery> {
+/// Returns the queries for the sums of a scope's balances, in their order. The sums include holds placed after the end of a calendar window,
+/// so that a window which should have been reset is reported.
+pub(crate) fn history_queries(key: &ScopeKey, row: &ScopeState) -> impl Iterator<Item = HistoryQuery> {
     row.balances.iter().map(|balance| HistoryQuery::of(key, row, balance))
 }
 
-/// Whether the row of a scope contains a live charge of a hold.
+/// Returns whether the row of a scope contains a live charge of a hold.
 pub(crate) fn has_recent_charge(row: Option<&ScopeState>, at: Time, hold: HoldId) -> bool {
     row.is_some_and(|row| row.recent.iter().any(|charge| charge.mark() == (at, hold)))
 }

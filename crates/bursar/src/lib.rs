@@ -1,4 +1,4 @@
-//! Bursar keeps the purse for software that spends.
+//! Bursar enforces budgets for software that spends.
 //!
 //! A program **holds** budget or capacity, **redeems** a one-time grant and **starts durable work** in one database
 //! transaction, and settles the hold with the real cost. It runs embedded on SQLite, and on PostgreSQL.
@@ -24,7 +24,7 @@
 //!
 //! - `api`: what callers use: [`Bursar`] and what it returns, one file for each noun.
 //! - `engine`: collects requests into batches and commits them.
-//! - `wakeup`: tells waiting workers and other processes what became ready.
+//! - `wakeup`: wakes waiting workers and notifies other processes when jobs become ready.
 //! - `maintenance`: expired holds, expired leases, due schedules, old rows.
 //! - [`meter`](crate::meter): quotas as middleware.
 

@@ -56,7 +56,7 @@ pub(super) fn committed(ws: &mut Workspace, tenant: &Tenant, hold: HoldId, charg
         let postings: Vec<_> = [(settled.placed_at, covered), (now, beyond)]
             .into_iter()
             .filter(|(_, amount)| *amount != 0 && !(late && Mutant::ForgetLateCommit.on()))
-            .map(|(at, amount)| row.number(at, amount, Some(hold)))
+            .map(|(at, amount)| row.next_posting(at, amount, Some(hold)))
             .collect();
         let back = if Mutant::KeepTheRest.on() { held.min(spent) } else { held };
         row.settle(settled.placed_at, if late { 0 } else { back }, &postings);

@@ -15,7 +15,7 @@ use crate::job::{
 };
 use crate::mutant::Mutant;
 use crate::name::{JobKind, Queue, Scope, Tenant};
-use crate::state::{At, Counted, Tally, Workspace};
+use crate::state::{Counted, ScopeKeyRef, Tally, Workspace};
 use crate::time::{Span, Time};
 
 use super::scope::{post, touch_scope};
@@ -159,7 +159,7 @@ pub(super) fn set_aside(ws: &mut Workspace, id: JobId, hold: Option<HoldId>) {
     let hold = hold.and_then(|hold| ws.holds.get(&hold));
     let mut held: Vec<(String, i128)> = Vec::new();
     for (tenant, charge) in hold.iter().flat_map(|hold| hold.charges.iter().map(|charge| (&hold.tenant, charge))) {
-        let budget = ws.scopes.get(&At(tenant, &charge.scope)).and_then(|row| row.budget.as_deref());
+        let budget = ws.scopes.get(&ScopeKeyRef(tenant, &charge.scope)).and_then(|row| row.budget.as_deref());
         let unit = budget.map_or("", |budget| &budget.unit);
         match held.iter_mut().find(|(known, _)| known == unit) {
             Some((_, sum)) => *sum += i128::from(charge.amount),
@@ -446,8 +446,8 @@ impl Workspace {
     /// (round-robin).
     pub(crate) fn promote_to_head(&mut self, id: JobId) {
         // Jobs promoted in the same transaction keep the order of their promotion.
-        let now = self.now.after(Span::from_micros(self.turns));
-        self.turns += 1;
+        let now = self.now.after(Span::from_micros(self.promotions));
+        self.promotions += 1;
         let job = self.jobs.get_mut(&id).expect("the job was loaded with its line");
         job.life.place = Place::First;
         job.life.rank = job.life.rank.max(rank(now, job.priority));

@@ -10,7 +10,7 @@
 //!
 //! - of scopes: how far they are folded (`folded`, `evicted`, `seen`, the next due instants) and prospective windows,
 //! - of jobs: whether a scheduled one was found due, the end of a lease (heartbeats), when a parked one is tried again,
-//!   and position and rank under a flow key, which [`line_up`](crate::job::line_up) computes again,
+//!   and position and rank under a flow key, which [`compute_lines`](crate::job::compute_lines) computes again,
 //! - what maintenance deletes: expired idempotency keys, rolled-up postings, old figures and unused flow scopes.
 
 mod hold;
@@ -24,7 +24,7 @@ use crate::grant::{Grant, GrantState};
 use crate::hold::{Hold, HoldState};
 use crate::id::GrantId;
 use crate::scope::Freeze;
-use crate::state::{At, Workspace};
+use crate::state::{ScopeKeyRef, Workspace};
 
 /// Applies an event and returns the new version of its stream.
 pub(crate) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64 {
@@ -59,7 +59,7 @@ pub(crate) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64
         }
         Event::Credited { charge, at, hold, beyond } => {
             scope::credit(ws, tenant, *at, charge, *hold, beyond.as_ref());
-            ws.scopes.get(&At(tenant, &charge.scope)).expect("the scope was just credited").version
+            ws.scopes.get(&ScopeKeyRef(tenant, &charge.scope)).expect("the scope was just credited").version
         }
         Event::BudgetDefined { scope, budget } => scope::defined(ws, tenant, scope, budget),
         Event::BudgetFrozen { scope } => {

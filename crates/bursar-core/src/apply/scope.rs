@@ -50,7 +50,7 @@ pub(super) fn credit(
 fn add_postings<const N: usize>(ws: &mut Workspace, key: &ScopeKey, parts: [(Time, i64); N], hold: Option<HoldId>) {
     let row = touch_scope(ws, key);
     let parts = parts.into_iter().filter(|(_, amount)| *amount != 0);
-    let postings: Vec<_> = parts.map(|(at, amount)| row.number(at, amount, hold)).collect();
+    let postings: Vec<_> = parts.map(|(at, amount)| row.next_posting(at, amount, hold)).collect();
     row.settle(Time::MIN, 0, &postings);
     row.rearm_trip();
     ws.postings.extend(postings.into_iter().map(|posting| (key.clone(), posting)));
@@ -112,7 +112,7 @@ pub(super) fn touch_scope<'a>(ws: &'a mut Workspace, key: &ScopeKey) -> &'a mut 
     row
 }
 
-/// Puts the windows that charges name into use. A charge of 0 units opens none, because a scope has few places.
+/// Puts the windows that charges name into use. A charge of 0 units opens none, because a scope can have only a few.
 pub(super) fn name_windows(ws: &mut Workspace, tenant: &Tenant, charges: &[Charged]) {
     let now = ws.now;
     for charge in charges.iter().filter(|charge| charge.amount != 0 || Mutant::NothingOpensWindows.on()) {

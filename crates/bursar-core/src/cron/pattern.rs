@@ -77,7 +77,7 @@ impl Pattern {
 
     /// Returns whether it matches no date at all. Every date falls on every weekday in some year, so the weekdays need
     /// not be checked.
-    pub(super) fn is_void(&self) -> bool {
+    pub(super) fn matches_nothing(&self) -> bool {
         let first = self.days.first_from(1).map_or(u32::MAX, |day| day as u32);
         let possible = (1..).zip(LONGEST).any(|(month, days)| self.months.has(month) && first <= days);
         !(possible || self.last_day || self.either)

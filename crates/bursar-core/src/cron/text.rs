@@ -31,7 +31,7 @@ pub(super) fn read(text: &str) -> Result<Pattern, Invalid> {
         [_] => return Err(invalid(format!("has 1 field: write {SHAPE}"))),
         _ => return Err(invalid(format!("has {} fields: write {SHAPE}", written.len()))),
     };
-    if pattern.is_void() {
+    if pattern.matches_nothing() {
         return Err(invalid(format!("{text:?} never occurs: none of its months has any of its days")));
     }
     Ok(pattern)

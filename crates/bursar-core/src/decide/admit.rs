@@ -3,7 +3,7 @@
 //! Charges to the same scope are merged, and each is charged to the scope and to all its ancestors. On every one of
 //! these scopes, every limit of the budget and every limit that the caller gave must leave room for the sum, and the
 //! scope must not be frozen. A refusal lists all violations. Admission never passes a limit; spend that was reported
-//! after the fact (an overrun, a late commit, usage of a job) is not admitted but recorded, and does not come here.
+//! after the fact (an overrun, a late commit, usage of a job) is recorded without admission.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -17,15 +17,15 @@ use crate::name::{Scope, Tenant};
 use crate::refusal::{Refusal, Violation};
 use crate::request::Charge;
 use crate::scope::ScopeState;
-use crate::state::{At, Workspace};
+use crate::state::{ScopeKeyRef, Workspace};
 
 /// Merges charges to the same scope and resolves the ancestors of each.
 pub(super) fn resolve(ws: &Workspace, tenant: &Tenant, charges: &[Charge]) -> Result<Vec<HeldCharge>, Refusal> {
     let mut merged: Vec<HeldCharge> = Vec::with_capacity(charges.len());
-    let mut places: BTreeMap<&Scope, usize> = BTreeMap::new();
+    let mut indexes: BTreeMap<&Scope, usize> = BTreeMap::new();
     for charge in charges {
-        if let Some(place) = places.get(&charge.scope) {
-            let known = &mut merged[*place];
+        if let Some(index) = indexes.get(&charge.scope) {
+            let known = &mut merged[*index];
             known.amount = known
                 .amount
                 .checked_add(charge.amount)
@@ -36,7 +36,7 @@ pub(super) fn resolve(ws: &Workspace, tenant: &Tenant, charges: &[Charge]) -> Re
             continue;
         }
         if charges.len() > 1 {
-            places.insert(&charge.scope, merged.len());
+            indexes.insert(&charge.scope, merged.len());
         }
         merged.push(HeldCharge {
             scope: charge.scope.clone(),
@@ -208,5 +208,5 @@ fn empty_row() -> &'static ScopeState {
 
 /// Returns the loaded row of a scope.
 pub(super) fn row<'a>(ws: &'a Workspace, tenant: &Tenant, scope: &Scope) -> Option<&'a ScopeState> {
-    ws.scopes.get(&At(tenant, scope))
+    ws.scopes.get(&ScopeKeyRef(tenant, scope))
 }

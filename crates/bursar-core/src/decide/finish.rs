@@ -2,20 +2,20 @@
 //!
 //! # Fence
 //!
-//! The fence of a lease only grows. A report must carry the fence of the current lease; with any other fence it changes
-//! nothing but the bill. Repeating the same end of the same lease returns the same answer, unless it reports different
-//! usage.
+//! Each lease of a job has a greater fence than the one before. A report must carry the fence of the current lease. With
+//! any other fence it does not change the job, but its usage may be charged (see below). Repeating the same end of the
+//! same lease returns the same answer, unless it reports different usage.
 //!
 //! # Settlement
 //!
-//! A job's hold is committed by its success and released by its death or cancellation, in the same transaction. A
+//! When a job succeeds, its hold is committed in the same transaction. When it is dead or cancelled, its hold is released. A
 //! failed attempt that spent something commits its hold, and the next attempt gets a new hold like it, admitted like
 //! any other. If admission refuses it, the job is *parked*: it has no hold and waits for the scope that refused it. It
 //! is tried again when that scope gets units back, and after [`AWAIT_MAX`](crate::bounds::AWAIT_MAX) at the latest.
 //!
 //! # Late reports
 //!
-//! A lease that lapsed may still report what its worker spent, once ([`Lapsed`]). That is charged without a hold
+//! The worker of a lapsed lease may still report what it spent, once ([`Lapsed`]). That is charged without a hold
 //! (`job.billed`). A lease that its worker ended was settled then, so a later report under its fence charges nothing.
 
 use std::collections::BTreeMap;
@@ -40,8 +40,8 @@ pub(super) fn finish(decision: &mut Decision<'_>, item: &Finish) -> Result<Finis
     let job = decision.job(item.job)?;
     let (id, fence) = (item.job, item.fence);
     check_owner(decision, job, fence)?;
-    let holds = job.life.lease.is_some() && (job.life.fence == fence || Mutant::SkipFence.on());
-    if !holds {
+    let is_current = job.life.lease.is_some() && (job.life.fence == fence || Mutant::SkipFence.on());
+    if !is_current {
         // A repeated report is answered as before, without effect.
         if job.life.fence == fence && job.life.ended == Some(item.end.as_lease_end()) {
             check_repeated(decision, job, &item.end)?;
@@ -137,7 +137,7 @@ struct Failure {
     retry_after: Option<Span>,
 }
 
-/// Fails the current attempt: settles what it spent, then retries, parks, cancels or buries the job.
+/// Fails the current attempt: settles what it spent. The job is then retried, parked, cancelled or dead.
 fn fail(
     decision: &mut Decision<'_>,
     id: JobId,
@@ -177,12 +177,12 @@ fn fail(
         if job.life.cancelling || !Mutant::KeepDeadHold.on() {
             release(decision, id)?;
         }
-        let fate = if job.life.cancelling && !Mutant::CancelledDies.on() {
+        let end_event = if job.life.cancelling && !Mutant::CancelledDies.on() {
             Event::JobCancelled { job: id }
         } else {
             Event::JobDied { job: id }
         };
-        decision.emit(fate);
+        decision.emit(end_event);
     }
     Ok(())
 }
@@ -218,8 +218,8 @@ pub(super) fn fund(decision: &mut Decision<'_>, job: &Job) -> Result<Option<Even
                 _ => None,
             };
             let scope = scope.unwrap_or_else(|| old.charges[0].scope.clone());
-            let most = crate::bounds::AWAIT_MAX;
-            let wait = refusal.retry_after().map_or(most, |wait| wait.min(most));
+            let wait_max = crate::bounds::AWAIT_MAX;
+            let wait = refusal.retry_after().map_or(wait_max, |wait| wait.min(wait_max));
             Err(Shortage { scope, run_at: decision.now().after(wait.max(Span::from_millis(1))) })
         }
     }
@@ -313,7 +313,7 @@ fn settle(
         }
         None => None,
     };
-    // Both events must be possible before the first is applied: an applied event cannot be undone.
+    // Both events are built before the first is applied, because an applied event cannot be undone if the other is refused.
     let bill = bill(decision, id, fence, &unheld, false)?;
     if let Some(committed) = committed {
         decision.emit(committed);
@@ -386,7 +386,7 @@ fn check_charge(decision: &Decision<'_>, job: &Job, scope: &Scope) -> Result<(),
     }
 }
 
-/// Builds the event that charges spend without a hold, if there is any. It has happened, so no limit refuses it.
+/// Builds the event that charges spend without a hold, if there is any. The units have been spent, so no limit refuses them.
 fn bill(
     decision: &Decision<'_>,
     id: JobId,
@@ -410,7 +410,7 @@ fn bill(
     Ok(Some(Event::JobBilled { job: id, fence, charges, lost }))
 }
 
-/// Charges what the worker of a lapsed lease reports, once. Returns whether it is charged.
+/// Charges what the worker of a lapsed lease reports, once. Returns whether it is charged, now or by an earlier report.
 fn bill_lost(decision: &mut Decision<'_>, id: JobId, fence: u64, usage: Option<&[Usage]>) -> Result<bool, Refusal> {
     let job = decision.job(id)?.clone();
     // A lease that its worker ended was settled with the usage reported then.

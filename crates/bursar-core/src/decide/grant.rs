@@ -93,7 +93,7 @@ pub(super) fn rotate(
     Ok(events)
 }
 
-/// Records the use of a credential; nothing if it has expired or was revoked.
+/// Records the use of a credential. Records nothing if it has expired or was revoked.
 pub(super) fn used(ws: &Workspace, context: &Context, id: GrantId) -> Result<Vec<Event>, Refusal> {
     let grant = ws.grants.get(&id).filter(|grant| grant.tenant == context.tenant);
     let grant = grant.ok_or(Refusal::UnknownGrant { grant: id })?;

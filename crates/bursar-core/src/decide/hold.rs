@@ -72,12 +72,12 @@ fn commit_event(
     let spent = sums(charges.iter(), |charge| charge.actual.unwrap_or(0))?;
     let held = if late { BTreeMap::new() } else { hold.totals() };
     let scopes = spent.keys().cloned().collect();
-    let moved = |scope: &Scope| {
+    let change = |scope: &Scope| {
         let (held, spent) = (held.get(scope).copied().unwrap_or(0), spent[scope]);
         let covered = spent.min(held);
         (held, [(hold.placed_at, covered), (ws.now, spent - covered)])
     };
-    let charges = charges_after(ws, tenant, hold.placed_at, charges, &scopes, moved)?;
+    let charges = charges_after(ws, tenant, hold.placed_at, charges, &scopes, change)?;
     Ok(Event::HoldCommitted { hold: hold.id, charges, late, overrun })
 }
 
@@ -102,8 +102,8 @@ pub(super) fn release(ws: &Workspace, context: &Context, id: HoldId) -> Result<V
 pub(super) fn release_owned(ws: &Workspace, tenant: &Tenant, hold: &Hold) -> Result<Event, Refusal> {
     let held = hold.totals();
     let scopes = held.keys().cloned().collect();
-    let moved = |scope: &Scope| (held[scope], [(ws.now, 0), (ws.now, 0)]);
-    let charges = charges_after(ws, tenant, hold.placed_at, hold.charges.clone(), &scopes, moved)?;
+    let change = |scope: &Scope| (held[scope], [(ws.now, 0), (ws.now, 0)]);
+    let charges = charges_after(ws, tenant, hold.placed_at, hold.charges.clone(), &scopes, change)?;
     Ok(Event::HoldReleased { hold: hold.id, charges })
 }
 
@@ -174,8 +174,8 @@ pub(super) fn credit(
         }
     };
     let scopes = charge.scopes().cloned().collect();
-    let back = |scope: &Scope| (0, parts(scope).map(|(at, amount)| (at, -amount)));
-    let mut charges = charges_after(ws, tenant, Time::MIN, vec![charge], &scopes, back)?;
+    let change = |scope: &Scope| (0, parts(scope).map(|(at, amount)| (at, -amount)));
+    let mut charges = charges_after(ws, tenant, Time::MIN, vec![charge], &scopes, change)?;
     Ok(vec![Event::Credited { charge: charges.remove(0), at, hold, beyond }])
 }
 
@@ -232,20 +232,20 @@ fn with_actuals(hold: &Hold, actual: &Actual) -> Result<Vec<HeldCharge>, Refusal
     Ok(charges)
 }
 
-/// Computes what the limits of each charge leave once the scopes have changed by `moved`. For a scope, `moved` returns
-/// the held units that are freed, and what is posted for which instants. Refused only if a balance would overflow.
+/// Computes what the limits of each charge leave after the scopes have changed. For each scope, `change` returns the
+/// held units that are freed, and two postings (instant and amount). Refuses only if a balance would overflow.
 fn charges_after(
     ws: &Workspace,
     tenant: &Tenant,
     placed_at: Time,
     charges: Vec<HeldCharge>,
     scopes: &BTreeSet<Scope>,
-    moved: impl Fn(&Scope) -> (i64, [(Time, i64); 2]),
+    change: impl Fn(&Scope) -> (i64, [(Time, i64); 2]),
 ) -> Result<Vec<Charged>, Refusal> {
     let mut after: BTreeMap<&Scope, ScopeState> = BTreeMap::new();
     for scope in scopes {
         let mut row = admit::row(ws, tenant, scope).cloned().unwrap_or_default();
-        let (held, parts) = moved(scope);
+        let (held, parts) = change(scope);
         if !row.can_take(held, parts[0].1 + parts[1].1) {
             return Err(Refusal::Overflow { scope: scope.clone() });
         }

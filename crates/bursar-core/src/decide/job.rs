@@ -14,8 +14,8 @@ use crate::request::Act;
 use crate::time::Span;
 
 /// Leases jobs.
-pub(super) fn lease(decision: &mut Decision<'_>, ask: &LeaseRequest) -> Result<Answer, Stop> {
-    lease::lease(decision, ask).map(Answer::Leased).ok_or(Stop::Reload)
+pub(super) fn lease(decision: &mut Decision<'_>, request: &LeaseRequest) -> Result<Answer, Stop> {
+    lease::lease(decision, request).map(Answer::Leased).ok_or(Stop::Reload)
 }
 
 /// Renews leases. Each is answered by itself.

@@ -9,8 +9,9 @@
 //! # Flow control
 //!
 //! The limits of a queue are limits on internal scopes ([`FlowScopes`]). A lease takes one slot of the queue and one of
-//! its flow key, and a token of each rate. If the queue is at a limit, no more is leased from it. If only the key is,
-//! the head of its line waits (barred, or until the rate admits it) and the next best job is tried.
+//! its flow key, and a token of each rate. If the queue is at a limit, no more jobs are leased from it. If only the flow
+//! key is at a limit, the head of its line waits: for a free slot (it is barred), or until the rate admits it. The next
+//! best job is then tried.
 //!
 //! # Stale reads
 //!
@@ -54,16 +55,20 @@ enum Check {
 
 /// Leases up to the requested number of jobs, best rank first. Returns `None` if the loaded jobs could not be leased
 /// but others may be ready: the request must be loaded and decided again.
-pub(super) fn lease(decision: &mut Decision<'_>, ask: &LeaseRequest) -> Option<Leased> {
+pub(super) fn lease(decision: &mut Decision<'_>, request: &LeaseRequest) -> Option<Leased> {
     // The jobs were loaded for the settings that the queue had before an earlier request of the batch changed them.
-    if ask.queues.iter().any(|queue| decision.ws.queues.is_changed(&(decision.context.tenant.clone(), queue.clone()))) {
+    if request
+        .queues
+        .iter()
+        .any(|queue| decision.ws.queues.is_changed(&(decision.context.tenant.clone(), queue.clone())))
+    {
         return None;
     }
     let mut leased = Leased { at: decision.now(), ..Leased::default() };
     let mut stale = false;
     let mut rates: BTreeMap<Scope, (Rate, i64)> = BTreeMap::new();
     let mut closed: BTreeSet<Queue> = BTreeSet::new();
-    for queue in &ask.queues {
+    for queue in &request.queues {
         let claims = decision.ws.claims.get(&(decision.context.tenant.clone(), queue.clone()));
         let next_at = claims.and_then(|claims| claims.next_at);
         leased.next_at = [leased.next_at, next_at].into_iter().flatten().min();
@@ -71,16 +76,16 @@ pub(super) fn lease(decision: &mut Decision<'_>, ask: &LeaseRequest) -> Option<L
             closed.insert(queue.clone());
         }
     }
-    let mut page = PageFill::new(ask.capacity as usize);
+    let mut page = PageFill::new(request.capacity as usize);
     while !page.is_full() {
-        let Some((queue, place)) = best(decision, ask, &closed) else { break };
+        let Some((queue, place)) = best(decision, request, &closed) else { break };
         let key = (decision.context.tenant.clone(), queue.clone());
         let claims = decision.ws.claims.get_mut(&key).expect("the best job is among the claims");
         let id = claims.jobs.remove(place).expect("the best job is among the claims");
         let config = decision.config(&queue);
         match check(decision, id, &queue, &config, &rates) {
             Check::Allowed(slots) => {
-                take(decision, ask, id, &config, slots);
+                take(decision, request, id, &config, slots);
                 for (scope, rate) in rates_of(decision, id, &config) {
                     rates.entry(scope).or_insert((rate, 0)).1 += 1;
                 }
@@ -129,16 +134,16 @@ pub(super) fn lease(decision: &mut Decision<'_>, ask: &LeaseRequest) -> Option<L
         let claims = decision.ws.claims.get(&(decision.context.tenant.clone(), queue.clone()));
         !closed.contains(queue) && claims.is_some_and(|claims| claims.more && claims.skipped_some)
     };
-    let again = leased.jobs.is_empty() && (stale || ask.queues.iter().any(may_have_more));
+    let again = leased.jobs.is_empty() && (stale || request.queues.iter().any(may_have_more));
     (!again).then_some(leased)
 }
 
 /// Returns the queue of the best requested job, and the job's index among the claims of that queue.
-fn best(decision: &Decision<'_>, ask: &LeaseRequest, closed: &BTreeSet<Queue>) -> Option<(Queue, usize)> {
-    let open = ask.queues.iter().filter(|queue| !closed.contains(*queue));
+fn best(decision: &Decision<'_>, request: &LeaseRequest, closed: &BTreeSet<Queue>) -> Option<(Queue, usize)> {
+    let open = request.queues.iter().filter(|queue| !closed.contains(*queue));
     let firsts = open.filter_map(|queue| {
         let claims = decision.ws.claims.get(&(decision.context.tenant.clone(), queue.clone()))?;
-        let wanted = |id: &JobId| decision.ws.jobs.get(id).is_some_and(|job| ask.wants(&job.kind));
+        let wanted = |id: &JobId| decision.ws.jobs.get(id).is_some_and(|job| request.wants(&job.kind));
         let place = claims.jobs.iter().position(wanted)?;
         let job = decision.ws.jobs.get(&claims.jobs[place])?;
         Some((job.life.rank, job.id, queue, place))
@@ -147,7 +152,7 @@ fn best(decision: &Decision<'_>, ask: &LeaseRequest, closed: &BTreeSet<Queue>) -
 }
 
 /// Leases a job, and promotes the next job of its line.
-fn take(decision: &mut Decision<'_>, ask: &LeaseRequest, id: JobId, config: &QueueConfig, slots: Vec<Scope>) {
+fn take(decision: &mut Decision<'_>, request: &LeaseRequest, id: JobId, config: &QueueConfig, slots: Vec<Scope>) {
     let job = decision.ws.jobs.get(&id).expect("the job was loaded to be leased");
     let line = job.headed_line();
     let deadline = job.deadline.or(config.deadline).map_or(Time::NEVER, |span| decision.now().after(span));
@@ -155,20 +160,20 @@ fn take(decision: &mut Decision<'_>, ask: &LeaseRequest, id: JobId, config: &Que
         job: id,
         fence: job.life.fence + u64::from(!Mutant::SameFence.on()),
         attempt: job.life.attempts + 1,
-        worker: ask.worker.clone(),
-        lease: ask.lease.unwrap_or(config.lease),
+        worker: request.worker.clone(),
+        lease: request.lease.unwrap_or(config.lease),
         deadline,
         slots,
         owner: decision.context.reporter.as_ref().map(|reporter| reporter.owner.clone()),
     };
     let queue = (job.tenant.clone(), job.queue.clone());
     decision.emit(event);
-    // The next job of the line becomes ready, and ranks behind the jobs that are ready already.
+    // The next job of the line becomes ready, behind the jobs that are ready already.
     if let Some(next) = line.and_then(|line| decision.promote_next(&line)) {
         let rank = decision.ws.jobs.get(&next).expect("the next job was in the line").life.rank;
         let jobs = &decision.ws.jobs;
         let claims = decision.ws.claims.entry(queue).or_default();
-        // Also behind jobs of the same rank: otherwise keys would be ordered by the ids of their jobs.
+        // It goes behind jobs of the same rank too. Otherwise the ids of jobs would decide the order of flow keys.
         let before = |other: &JobId| jobs.get(other).is_some_and(|job| job.life.rank <= rank);
         let place = claims.jobs.iter().rposition(before).map_or(0, |place| place + 1);
         claims.jobs.insert(place, next);
@@ -195,8 +200,8 @@ fn check(
     }
     let mut slots = Vec::new();
     let queue = FlowScopes::of_queue(&job.queue);
-    if let Some(most) = config.concurrency {
-        if slots_taken(decision, &queue.slots) >= i64::from(most) && !Mutant::IgnoreConcurrency.on() {
+    if let Some(limit) = config.concurrency {
+        if slots_taken(decision, &queue.slots) >= i64::from(limit) && !Mutant::IgnoreConcurrency.on() {
             return Check::QueueFull;
         }
         slots.push(queue.slots);
@@ -209,8 +214,8 @@ fn check(
     }
     let Some(key) = &job.key else { return Check::Allowed(slots) };
     let key = FlowScopes::of_key(&job.queue, key);
-    if let Some(most) = config.key_concurrency {
-        if slots_taken(decision, &key.slots) >= i64::from(most) && !Mutant::IgnoreKeyConcurrency.on() {
+    if let Some(limit) = config.key_concurrency {
+        if slots_taken(decision, &key.slots) >= i64::from(limit) && !Mutant::IgnoreKeyConcurrency.on() {
             return Check::KeyFull;
         }
         slots.push(key.slots);

@@ -9,7 +9,7 @@
 //! 2. `preconditions` refuses, among others, to change a definition that is not the one the caller has read (`if_match`).
 //! 3. The module of the operation decides its events. `Decision` applies them to the workspace, so that the next request
 //!    of the batch is decided on the rows as this one leaves them.
-//! 4. `consequence` adds what follows from spend: crossed thresholds, trips, freezes that end.
+//! 4. `consequence` adds follow-up events: crossed thresholds, trip limits, freezes that end.
 //! 5. The answer is rendered from the events, and the entry of the journal is added to the workspace.
 
 mod admit;
@@ -158,7 +158,7 @@ fn operate(decision: &mut Decision<'_>, request: &CheckedRequest, rules: &Rules)
         Op::Tidy { .. } => Vec::new(),
         Op::DefineQueue { queue, config } => queue::define(queue, config),
         Op::PauseQueue { queue, paused } => queue::pause(ws, context, queue, *paused),
-        Op::Lease(ask) => return job::lease(decision, ask).map(Some),
+        Op::Lease(lease) => return job::lease(decision, lease).map(Some),
         Op::Heartbeat { beats } => return Ok(Some(job::heartbeat(decision, beats))),
         Op::Finish { items } => return job::finish(decision, items).map(Some),
         Op::Act { act, jobs } => return job::act(decision, act, jobs).map(Some),

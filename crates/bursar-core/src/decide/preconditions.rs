@@ -16,8 +16,8 @@ pub(super) fn scopes_are_folded(ws: &Workspace, request: &CheckedRequest) -> Res
     if folded { Ok(()) } else { Err(Stop::Reload) }
 }
 
-/// Checks that single postings are kept for as long as every window of the request reaches back. Otherwise the window could
-/// not be counted.
+/// Checks that no window of the request reaches further back than single postings are kept. Older postings exist only as
+/// sums, so such a window could not be counted.
 pub(super) fn windows_are_kept(request: &CheckedRequest, rules: &Rules) -> Result<(), Stop> {
     let beyond = |window: &&Window| window.reach() > rules.postings_kept;
     let found = match &request.op {

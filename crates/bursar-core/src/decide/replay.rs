@@ -13,7 +13,7 @@ use crate::state::{KeyRow, Workspace};
 
 /// The result of looking up the idempotency key of a request.
 pub(super) enum KeyLookup {
-    /// The request has no key, or one that is not in use. The key is recorded with the request.
+    /// The request has no key, or its key is not in use. The value is the key to record with the entry.
     Unused(Option<KeyUse>),
     /// The request was executed under the key before, with this outcome.
     Used(Outcome),

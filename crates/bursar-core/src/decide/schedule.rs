@@ -14,7 +14,7 @@ use crate::time::{Span, Time};
 /// Defines or changes a schedule.
 pub(super) fn define(decision: &mut Decision<'_>, name: &ScheduleName, spec: &ScheduleSpec) -> Result<(), Refusal> {
     let old = schedule(decision, name);
-    // If the ticks stay the same, those that are due stay due. After a pause, the next tick is in the future.
+    // If cron and zone stay the same, ticks that are due stay due. After a pause, the next tick is in the future.
     let same_ticks = old
         .as_ref()
         .filter(|old| (&old.spec.cron, &old.spec.zone) == (&spec.cron, &spec.zone) && !old.spec.paused && !spec.paused);

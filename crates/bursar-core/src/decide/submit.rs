@@ -156,7 +156,7 @@ fn place(
 /// Returns the time to live of a hold, clamped to the policies of all budgets it charges.
 fn ttl(requested: Option<Span>, default: Span, budgets: &[&Budget]) -> Result<Span, Refusal> {
     let requested = requested.filter(|ttl| *ttl != Span::ZERO);
-    let Some(most) = budgets.iter().map(|budget| budget.hold.ttl_max).min() else {
+    let Some(ttl_max) = budgets.iter().map(|budget| budget.hold.ttl_max).min() else {
         let ttl = requested.unwrap_or(default);
         if !(TTL_MIN..=TTL_MAX).contains(&ttl) {
             let problem =
@@ -165,11 +165,11 @@ fn ttl(requested: Option<Span>, default: Span, budgets: &[&Budget]) -> Result<Sp
         }
         return Ok(ttl);
     };
-    let least = budgets.iter().map(|budget| budget.hold.ttl_min).max().unwrap_or(TTL_MIN);
+    let ttl_min = budgets.iter().map(|budget| budget.hold.ttl_min).max().unwrap_or(TTL_MIN);
     let set = budgets.iter().filter_map(|budget| budget.hold.ttl).min();
     let wanted = requested.or(set).unwrap_or(default);
     // If the policies of two budgets do not overlap, the shorter time wins.
-    Ok(wanted.max(least).min(most))
+    Ok(wanted.max(ttl_min).min(ttl_max))
 }
 
 /// Builds the events of the command's jobs. The first one owns the hold if the command says so.

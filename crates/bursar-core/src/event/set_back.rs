@@ -1,13 +1,14 @@
 //! Correcting the instants of a journal after the machine's clock was ahead for a while.
 //!
-//! Bursar's time never goes back. If transactions were written with a clock that was ahead, time stands still until the
-//! real clock catches up. [`ClockCorrection`] moves the instants of the journal instead, by a function that keeps their order:
+//! The time of decisions never goes back. If transactions were written with a clock that was ahead, later ones are all
+//! decided at about the same instant until the real clock catches up: nothing expires and no window ends meanwhile.
+//! [`ClockCorrection`] moves the instants of the journal instead, by a function that keeps their order:
 //!
 //! - instants up to the last transaction before the jump stay,
 //! - instants from the first transaction after the jump on move back by a constant,
 //! - instants in between are scaled into the gap that is left.
 //!
-//! Because the order stays, every decision stays valid, and replaying the journal gives balanced books.
+//! Because the order stays, every decision stays valid, and replaying the journal gives consistent balances.
 
 use super::{Batch, Event};
 use crate::hold::Uncovered;

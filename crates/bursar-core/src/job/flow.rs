@@ -9,14 +9,14 @@
 //! # Lines
 //!
 //! The waiting jobs of one flow key and kind form a *line*, in order of rank. Workers can find only the head of a line
-//! ([`Place::First`]), so a hundred thousand jobs of one key cost the others nothing. While the key is at its
+//! ([`Place::First`]), so many waiting jobs of one key do not slow down the search for others. While the key is at its
 //! concurrency limit the head is barred; while its rate is used up the head waits until an instant. When the head
 //! leaves, the next job becomes the head and ranks behind the jobs that are ready already: keys take turns
 //! (round-robin).
 //!
 //! The slot scope of the key is the lock of its lines. A transaction that finds, under this lock, that the jobs it read
 //! have changed is decided again. Positions and lines follow from the jobs and are not in the journal; a rebuild
-//! computes them with [`line_up`].
+//! computes them with [`compute_lines`].
 
 use std::collections::BTreeMap;
 
@@ -77,9 +77,9 @@ impl ScopeState {
     /// and its rate has refilled. Its row can then be deleted; the next use creates it again.
     pub fn is_unused_flow(&self, scope: &Scope, now: Time) -> bool {
         let of_key = scope.is_internal() && scope.as_str().contains('\t');
-        // A row without events only kept a line.
-        let rested = self.version == 0 || self.seen.after(FLOW_KEPT) <= now;
-        of_key && rested && self.line == Line::default() && self.awaited == 0 && self.is_at_rest(now)
+        // A row without events has only counted waiting jobs, so it need not be kept.
+        let unused_long_enough = self.version == 0 || self.seen.after(FLOW_KEPT) <= now;
+        of_key && unused_long_enough && self.line == Line::default() && self.awaited == 0 && self.is_at_rest(now)
     }
 }
 
@@ -116,7 +116,7 @@ impl Job {
 }
 
 /// Computes the positions of all waiting jobs with a flow key, and returns the lines by their slot scopes.
-pub fn line_up<'a>(jobs: impl Iterator<Item = &'a mut Job>) -> BTreeMap<ScopeKey, Line> {
+pub fn compute_lines<'a>(jobs: impl Iterator<Item = &'a mut Job>) -> BTreeMap<ScopeKey, Line> {
     let mut waiting: Vec<&mut Job> = jobs.filter(|job| job.key.is_some()).collect();
     for job in &mut waiting {
         job.life.place = Place::Out;

@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn kinds_can_be_requested_by_prefix() {
-        let ask = |kinds: &[&str]| LeaseRequest {
+        let request = |kinds: &[&str]| LeaseRequest {
             queues: vec![Queue::new("q").unwrap()],
             kinds: kinds.iter().map(|kind| JobKind::new(kind).unwrap()).collect(),
             capacity: 1,
@@ -299,7 +299,7 @@ mod tests {
             (&["x"], "a.b", false),
         ];
         for (kinds, kind, wanted) in cases {
-            assert_eq!(ask(kinds).wants(&JobKind::new(kind).unwrap()), wanted, "{kinds:?} {kind}");
+            assert_eq!(request(kinds).wants(&JobKind::new(kind).unwrap()), wanted, "{kinds:?} {kind}");
         }
     }
 

@@ -23,7 +23,7 @@ mod spec;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::flow::{FlowScopes, Place, line_up};
+pub use self::flow::{FlowScopes, Place, compute_lines};
 pub use self::lease::{End, Finish, HeartbeatItem, JobError, Lease, LeaseEnd, LeaseRequest, Order, Usage, wants};
 pub use self::queue::{QueueConfig, QueueState, Rate, Retention};
 pub use self::retry::{Backoff, Retry};

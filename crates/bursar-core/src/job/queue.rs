@@ -111,8 +111,8 @@ impl QueueConfig {
             return Err(Invalid::new("lease_ms", problem));
         }
         check_deadline("deadline_ms", self.deadline)?;
-        for (field, most) in [("concurrency", self.concurrency), ("key_concurrency", self.key_concurrency)] {
-            if most == Some(0) {
+        for (field, limit) in [("concurrency", self.concurrency), ("key_concurrency", self.key_concurrency)] {
+            if limit == Some(0) {
                 return Err(Invalid::new(field, "must be at least 1: pause the queue instead"));
             }
         }

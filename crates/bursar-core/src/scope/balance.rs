@@ -24,8 +24,8 @@ use crate::window::Window;
 ///
 /// The held part of a committed hold is posted for the instant at which the hold was placed, so it stays in the window
 /// in which it was admitted. The rest (an overrun, or all of a late commit) is posted for the instant of the commit. A
-/// credit that names a hold reverses the rest first, each part at its instant. [`Balance::bounds`] is the one place
-/// that says what belongs to a window: counting, opening a window and verifying the tables all use it.
+/// credit that names a hold reverses the rest first, each part at its instant. Only [`Balance::bounds`] defines what
+/// belongs to a window: counting, opening a window and verifying the tables all use it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Balance {
     /// The window.
@@ -61,11 +61,11 @@ pub struct Balance {
 impl Balance {
     /// Returns whether the balance is stored with its scope. A prospective bucket is not: its level depends on when it
     /// was opened, so each request that names it opens a new one.
-    pub fn lasts(&self) -> bool {
+    pub fn is_stored(&self) -> bool {
         !(self.prospective && matches!(self.window, Window::Bucket { .. }))
     }
 
-    /// Opens a window at `now`, with what history has in it.
+    /// Opens a window at `now`, with the units that its history contains.
     pub fn open(window: Window, now: Time, past: WindowHistory) -> Balance {
         let (since, until) = Balance::opening(&window, now).expect("the zone of a window that is opened is known");
         let level = full(&window);
@@ -185,15 +185,15 @@ impl Balance {
     /// Frees `held` units of a hold and adds postings. A bucket gets back only the difference, because its tokens left
     /// when the hold was placed.
     pub(super) fn settle(&mut self, placed_at: Time, held: i64, postings: &[Posting]) {
-        let mut back = 0;
+        let mut freed = 0;
         if held != 0 && self.counts_hold(placed_at) {
             self.held -= held;
-            back = held;
+            freed = held;
         }
         let counted = postings.iter().filter(|posting| self.counts_posting(posting));
         let spent: i64 = counted.map(|posting| posting.amount).sum();
         match self.window {
-            Window::Bucket { .. } => self.draw(spent - back),
+            Window::Bucket { .. } => self.draw(spent - freed),
             _ => self.posted += spent,
         }
         if let Window::Rolling { length } = self.window {
@@ -221,7 +221,7 @@ impl Balance {
     pub(super) fn advance(&mut self, now: Time) {
         self.refill(now);
         if let Window::Rolling { length } = self.window {
-            // Needed even if nothing was due: a hold older than the window posts before the start of the window.
+            // Needed even if no posting was due: the commit of an old hold posts for an instant before the window.
             self.evicted = self.evicted.max((now.before(length), u64::MAX));
         }
         if now < self.until || !matches!(self.window, Window::Calendar { .. }) || Mutant::CalendarStands.on() {

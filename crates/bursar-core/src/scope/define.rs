@@ -29,13 +29,13 @@ impl ScopeState {
         before
     }
 
-    /// Closes as many windows that the budget does not name as it needs places, so that a definition is never refused
-    /// for lack of places. Windows that can be summed again from postings are closed before buckets, then those named
-    /// longest ago.
+    /// Closes windows that the budget does not name until its own windows fit, so that a definition is never refused for
+    /// too many windows. Windows that can be summed again from postings are closed before buckets, and among each those
+    /// that were named longest ago.
     fn make_room_for(&mut self, budget: &Budget, now: Time) {
         let replaced = self.budget.as_ref().map(|old| old.replaced_buckets(budget)).unwrap_or_default();
         let replaced: BTreeSet<&Window> = replaced.into_iter().map(|(old, _)| old).collect();
-        let lacking = self.places_lacking(budget.windows(), replaced.len(), now);
+        let lacking = self.windows_too_many(budget.windows(), replaced.len(), now);
         let named: BTreeSet<&Window> = budget.windows().collect();
         let is_bucket = |balance: &Balance| matches!(balance.window, Window::Bucket { .. });
         let mut closable: Vec<(bool, Time, usize)> = Vec::new();
@@ -70,8 +70,7 @@ fn carry_buckets(row: &mut ScopeState, before: Option<&Budget>, after: &Budget) 
             balance.carry(&old);
         }
     }
-    // The old bucket stays up to date until the end of the batch, in case another request names it: a hold of this
-    // instant counts in it.
+    // The old bucket is kept up to date until the end of the batch, because another request of the batch may name it.
     for balance in row.balances.iter_mut().filter(|b| replaced.iter().any(|(old, _)| b.window == **old)) {
         balance.prospective = true;
     }

@@ -98,7 +98,7 @@ impl Rows for ExclusiveRows<'_> {
         Ok(asks.iter().map(|(key, ask)| self.view().due(key, ask, now)).collect())
     }
 
-    async fn past(&mut self, asks: &[HistoryQuery]) -> Result<Vec<WindowHistory>, StoreError> {
+    async fn window_histories(&mut self, asks: &[HistoryQuery]) -> Result<Vec<WindowHistory>, StoreError> {
         Ok(asks.iter().map(|ask| self.view().past(ask)).collect())
     }
 

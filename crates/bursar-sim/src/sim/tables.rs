@@ -192,7 +192,7 @@ impl Writes {
         for (key, change) in ws.scopes.changes() {
             if let Change::Insert(row) | Change::Update(row) = change {
                 let mut row = row.clone();
-                row.balances.retain(Balance::lasts);
+                row.balances.retain(Balance::is_stored);
                 row.redefined = false;
                 self.scopes.insert(key.clone(), row);
             }

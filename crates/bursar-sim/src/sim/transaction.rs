@@ -438,7 +438,7 @@ impl Rows for SimTx {
         Ok(self.read(|view| asks.iter().map(|(key, ask)| view.due(key, ask, now)).collect()))
     }
 
-    async fn past(&mut self, asks: &[HistoryQuery]) -> Result<Vec<WindowHistory>, StoreError> {
+    async fn window_histories(&mut self, asks: &[HistoryQuery]) -> Result<Vec<WindowHistory>, StoreError> {
         self.step().await?;
         Ok(self.read(|view| asks.iter().map(|ask| view.past(ask)).collect()))
     }

@@ -16,8 +16,8 @@ impl MemoryStore {
         let counts = JobCounts::of(tables.jobs.values());
         for (key, row) in &tables.scopes.clone() {
             let mut rows = MemoryRows { tables: &mut tables, clock: &*self.clock };
-            let asks: Vec<_> = verify::asks(key, row).collect();
-            let sums = rows.past(&asks).now_or_never().expect("memory never waits")?;
+            let history_queries: Vec<_> = verify::history_queries(key, row).collect();
+            let sums = rows.window_histories(&history_queries).now_or_never().expect("memory never waits")?;
             report.check_scope(key, row, tables.rollups.get(key).copied().unwrap_or(0), &sums, Some(&counts));
         }
         let recent = tables.scopes.iter().flat_map(|(key, row)| row.recent.iter().map(move |charge| (key, charge)));

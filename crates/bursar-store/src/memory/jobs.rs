@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
 use bursar_core::id::JobId;
-use bursar_core::job::{Job, JobState, Place, QueueState, line_up};
+use bursar_core::job::{Job, JobState, Place, QueueState, compute_lines};
 use bursar_core::name::{FlowKey, Queue, Tenant};
 use bursar_core::state::{CostKey, Counted, LineKey, QueueKey, ScopeKey};
 use bursar_core::time::Time;
@@ -15,8 +15,8 @@ use crate::figures::{Cost, CostMark, DueJobs, Figures, HeldMark, HeldSum, JobFil
 use crate::transaction::rows::{ClaimQuery, Claimed};
 
 impl Tables {
-    pub(super) fn claim(&self, ask: &ClaimQuery, now: Time) -> Claimed {
-        claims::claim(self.jobs.values(), ask, now)
+    pub(super) fn claim(&self, query: &ClaimQuery, now: Time) -> Claimed {
+        claims::claim(self.jobs.values(), query, now)
     }
 
     pub(super) fn behind(&self, line: &LineKey, count: usize) -> Vec<Job> {
@@ -134,8 +134,8 @@ impl Tables {
     }
 
     /// Computes all lines from the jobs. The journal does not record them, so a rebuild needs this.
-    pub(super) fn line_up(&mut self) {
-        let lines = line_up(self.jobs.values_mut());
+    pub(super) fn rebuild_lines(&mut self) {
+        let lines = compute_lines(self.jobs.values_mut());
         self.scopes.values_mut().for_each(|row| row.line = Default::default());
         for (scope, line) in lines {
             self.scopes.entry(scope).or_default().line = line;

@@ -104,7 +104,7 @@ impl Maintain for MemoryStore {
             };
             work.now_or_never().expect("memory never waits")?;
         }
-        rebuilt.line_up();
+        rebuilt.rebuild_lines();
         *tables = rebuilt;
         Ok(events)
     }

@@ -62,7 +62,7 @@ pub(crate) struct Tables {
     pub(crate) rollups: BTreeMap<ScopeKey, i64>,
     pub(crate) payloads: BTreeMap<u128, Payload>,
     pub(crate) journal: BTreeMap<u64, Batch>,
-    /// The time of the latest decision. Later decisions are never dated before it.
+    /// The instant of the latest decision. No later decision has an earlier instant.
     pub(crate) latest: Time,
 }
 

@@ -60,8 +60,8 @@ impl Rows for MemoryRows<'_> {
         Ok(Found::all(pick(&self.tables.schedules, keys)))
     }
 
-    async fn claim(&mut self, asks: &[ClaimQuery], now: Time) -> Result<Vec<Claimed>, StoreError> {
-        Ok(asks.iter().map(|ask| self.tables.claim(ask, now)).collect())
+    async fn claim(&mut self, queries: &[ClaimQuery], now: Time) -> Result<Vec<Claimed>, StoreError> {
+        Ok(queries.iter().map(|query| self.tables.claim(query, now)).collect())
     }
 
     async fn behind(&mut self, lines: &[(LineKey, usize)]) -> Result<Vec<Job>, StoreError> {
@@ -92,10 +92,10 @@ impl Rows for MemoryRows<'_> {
         Ok(self.clock.now())
     }
 
-    async fn due(&mut self, asks: &[(ScopeKey, DueQuery)], now: Time) -> Result<Vec<Due>, StoreError> {
-        let due = asks.iter().map(|(key, ask)| {
+    async fn due(&mut self, queries: &[(ScopeKey, DueQuery)], now: Time) -> Result<Vec<Due>, StoreError> {
+        let due = queries.iter().map(|(key, query)| {
             let mut due = Due::default();
-            if let Some(mark) = ask.charges_after {
+            if let Some(mark) = query.charges_after {
                 let all = self
                     .tables
                     .live
@@ -103,7 +103,7 @@ impl Rows for MemoryRows<'_> {
                 let all = all.map(|(_, charge)| charge).filter(|charge| (charge.expires_at, charge.hold) > mark);
                 due.charges = step(all.cloned(), |charge| charge.expires_at, now);
             }
-            for (place, mark, until) in &ask.postings {
+            for (place, mark, until) in &query.postings {
                 let all =
                     self.tables.postings.range((key.clone(), mark.0, mark.1)..=(key.clone(), Time::NEVER, u64::MAX));
                 let all = all.map(|(_, posting)| posting).filter(|posting| (posting.at, posting.seq) > *mark);
@@ -114,25 +114,24 @@ impl Rows for MemoryRows<'_> {
         Ok(due.collect())
     }
 
-    async fn past(&mut self, asks: &[HistoryQuery]) -> Result<Vec<WindowHistory>, StoreError> {
-        let pasts = asks.iter().map(|ask| {
-            let key = &ask.scope;
-            let postings = self.tables.postings.range((key.clone(), ask.after.0, 0)..(key.clone(), ask.until, 0));
-            let postings: Vec<&Posting> = postings.map(|(_, p)| p).filter(|p| (p.at, p.seq) > ask.after).collect();
-            let live = self
-                .tables
-                .live
-                .range((key.clone(), ask.unfolded.0, ask.unfolded.1)..=(key.clone(), Time::NEVER, HoldId(u128::MAX)));
+    async fn window_histories(&mut self, queries: &[HistoryQuery]) -> Result<Vec<WindowHistory>, StoreError> {
+        let histories = queries.iter().map(|query| {
+            let key = &query.scope;
+            let postings = self.tables.postings.range((key.clone(), query.after.0, 0)..(key.clone(), query.until, 0));
+            let postings: Vec<&Posting> = postings.map(|(_, p)| p).filter(|p| (p.at, p.seq) > query.after).collect();
+            let live = self.tables.live.range(
+                (key.clone(), query.unfolded.0, query.unfolded.1)..=(key.clone(), Time::NEVER, HoldId(u128::MAX)),
+            );
             let live = live
                 .map(|(_, c)| c)
-                .filter(|c| (c.expires_at, c.hold) > ask.unfolded && c.placed_at >= ask.placed_from);
+                .filter(|c| (c.expires_at, c.hold) > query.unfolded && c.placed_at >= query.placed_from);
             WindowHistory {
                 posted: postings.iter().map(|posting| posting.amount).sum(),
                 held: live.map(|charge| charge.amount).sum(),
                 oldest: postings.iter().map(|posting| posting.at).min(),
             }
         });
-        Ok(pasts.collect())
+        Ok(histories.collect())
     }
 
     async fn roll_up(&mut self, scopes: &[(ScopeKey, Time)]) -> Result<(), StoreError> {
@@ -161,7 +160,7 @@ impl Rows for MemoryRows<'_> {
         ws.scopes.changes().for_each(|(key, change)| write(&mut tables.scopes, key, &change));
         for (key, _) in ws.scopes.changes() {
             if let Some(row) = tables.scopes.get_mut(key) {
-                row.balances.retain(Balance::lasts);
+                row.balances.retain(Balance::is_stored);
                 row.redefined = false;
             }
         }

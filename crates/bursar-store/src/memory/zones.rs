@@ -48,15 +48,15 @@ impl Node {
         let node = Node { store: MemoryStore::new(setup), clock };
         for (name, window) in [("a", day("UTC")), ("b", Window::Lifetime)] {
             let op = Op::Define { scope: key(name).1, budget: Budget::new([Limit::new(10, window)]) };
-            node.ask(vec![op]).pop().unwrap().unwrap();
+            node.decide(vec![op]).pop().unwrap().unwrap();
         }
         node
     }
 
-    fn ask(&self, ops: Vec<Op>) -> Vec<Result<(), Refusal>> {
+    fn decide(&self, ops: Vec<Op>) -> Vec<Result<(), Refusal>> {
         let requests: Vec<_> = ops.into_iter().map(|op| Arc::new(Request::from(op))).collect();
-        let verdicts = self.store.commit_requests(&requests, LockPolicy::Skip).now_or_never().unwrap().unwrap();
-        let answers = verdicts.into_iter().map(|verdict| match verdict {
+        let outcomes = self.store.commit_requests(&requests, LockPolicy::Skip).now_or_never().unwrap().unwrap();
+        let answers = outcomes.into_iter().map(|outcome| match outcome {
             RequestOutcome::Answered(answer) => answer.map(drop),
             other => panic!("{other:?}"),
         });
@@ -108,7 +108,7 @@ fn post(name: &str, amount: i64) -> Op {
 #[test]
 fn a_window_ends_at_its_stored_bound() {
     let node = Node::new();
-    node.ask(vec![post("a", 6)])[0].clone().unwrap();
+    node.decide(vec![post("a", 6)])[0].clone().unwrap();
     // By the zone data of the other node, the day ends two hours later.
     let (mut since, mut until) = (Time::MIN, Time::MIN);
     node.edit_row(|row| {
@@ -119,11 +119,11 @@ fn a_window_ends_at_its_stored_bound() {
     });
     node.clock.set(until.before(HOUR));
     assert_eq!(node.remaining("UTC"), 4, "the stored window lasts beyond the local midnight");
-    node.ask(vec![post("a", 4)])[0].clone().unwrap();
-    assert!(matches!(node.ask(vec![post("a", 1)])[0], Err(Refusal::Refused(_))));
+    node.decide(vec![post("a", 4)])[0].clone().unwrap();
+    assert!(matches!(node.decide(vec![post("a", 1)])[0], Err(Refusal::Refused(_))));
     node.clock.set(until);
     assert_eq!(node.remaining("UTC"), 10);
-    node.ask(vec![post("a", 10)])[0].clone().unwrap();
+    node.decide(vec![post("a", 10)])[0].clone().unwrap();
     node.edit_row(|row| {
         let balance = &row.balances[1];
         assert_eq!(balance.since, until, "the next window begins at the end of the stored one");
@@ -137,7 +137,7 @@ fn a_window_in_an_unknown_zone_is_used_until_its_end() {
     let node = Node::new();
     node.set_zone("Mars/Olympus");
     let hold = charge("a", 2, Settle::Hold { ttl: None });
-    node.ask(vec![post("a", 5), hold]).into_iter().for_each(|answer| answer.unwrap());
+    node.decide(vec![post("a", 5), hold]).into_iter().for_each(|answer| answer.unwrap());
     assert_eq!(node.remaining("Mars/Olympus"), 3, "the stored bounds are used");
     let held: HoldId = *node.store.tables().holds.keys().next().unwrap();
 
@@ -149,20 +149,20 @@ fn a_window_in_an_unknown_zone_is_used_until_its_end() {
     };
     let commit = || Op::Commit { hold: held, actual: Actual::Held };
     let credit = Op::Credit { scope: key("a").1, amount: 1, hold: None };
-    let answers = node.ask(vec![post("a", 1), commit(), credit, Op::Tidy { scopes: vec![key("a").1] }]);
+    let answers = node.decide(vec![post("a", 1), commit(), credit, Op::Tidy { scopes: vec![key("a").1] }]);
     assert!(answers.iter().all(unknown), "{answers:?}");
     assert_eq!(node.row_counts(), before);
-    let answers = node.ask(vec![post("a", 1), post("b", 1)]);
+    let answers = node.decide(vec![post("a", 1), post("b", 1)]);
     assert!(unknown(&answers[0]) && answers[1].is_ok(), "the other request is done: {answers:?}");
     let named = Op::Submit(Command {
         charges: vec![Charge::new(key("c").1, 1).within([Limit::new(1, day("Mars/Olympus"))])],
         ..Command::default()
     });
-    assert!(matches!(&node.ask(vec![named])[0], Err(Refusal::Invalid(invalid)) if invalid.field == "zone"));
+    assert!(matches!(&node.decide(vec![named])[0], Err(Refusal::Invalid(invalid)) if invalid.field == "zone"));
 
     // With a known zone the scope can be used again.
     node.set_zone("UTC");
-    node.ask(vec![commit()])[0].clone().unwrap();
+    node.decide(vec![commit()])[0].clone().unwrap();
     assert_eq!(node.remaining("UTC"), 8, "the late commit counts today");
     assert!(node.store.verify().now_or_never().unwrap().unwrap().is_ok());
 }

@@ -57,10 +57,10 @@ impl BatchConnections {
         self.idle().connections.pop()
     }
 
-    /// Keeps a connection unless `most` are kept already; otherwise it returns to the pool.
-    fn keep(&self, conn: PoolConnection<Postgres>, most: usize) {
+    /// Keeps a connection unless `limit` are kept already; otherwise it returns to the pool.
+    fn keep(&self, conn: PoolConnection<Postgres>, limit: usize) {
         let mut idle = self.idle();
-        if !idle.closed && idle.connections.len() < most {
+        if !idle.closed && idle.connections.len() < limit {
             idle.connections.push(conn);
         }
     }

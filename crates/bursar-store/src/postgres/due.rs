@@ -1,4 +1,4 @@
-//! Reads charges and postings that are due on scopes, sums the past of a window that is opened, and rolls up old postings.
+//! Reads charges and postings that are due on scopes, sums the history of windows to open, and rolls up old postings.
 
 use bursar_core::bounds::FOLD_STEP;
 use bursar_core::id::HoldId;
@@ -14,7 +14,7 @@ use crate::error::StoreError;
 use crate::memory::ROLL_UP_STEP;
 use crate::transaction::rows::HistoryQuery;
 
-/// Charges (kind 0) and postings (kind 1) that are due, and for each request the first that is not due yet, in one statement.
+/// Charges (kind 0) and postings (kind 1) that are due, and for each query the first that is not due yet, in one statement.
 const DUE: &str = "
     SELECT 0, w.n, c.expires_at, 0::bigint, c.hold, c.placed_at, c.amount
     FROM unnest($1::text[], $2::text[], $3::bigint[], $4::uuid[]) WITH ORDINALITY AS w(tenant, scope, at, hold, n)
@@ -44,7 +44,7 @@ const DUE: &str = "
          ORDER BY p.at, p.seq LIMIT 1)) p
     ORDER BY 1, 2, 3, 4, 5";
 
-/// Kind, ordinal of the request, instant, number of a posting, hold, instant of the hold, amount.
+/// Kind, ordinal of the query, instant, number of a posting, hold, instant of the hold, amount.
 type DueRow = (i32, i64, i64, i64, Option<Uuid>, i64, i64);
 
 impl PgRows<'_> {
@@ -53,7 +53,7 @@ impl PgRows<'_> {
         queries: &[(ScopeKey, DueQuery)],
         now: Time,
     ) -> Result<Vec<Due>, StoreError> {
-        // The requests for charges and for postings, each with the index of its scope.
+        // The queries for charges and for postings, each with the index of its scope.
         let charges: Vec<_> =
             queries.iter().enumerate().filter_map(|(n, (key, query))| Some((n, key, query.charges_after?))).collect();
         let postings: Vec<_> = queries
@@ -104,7 +104,10 @@ impl PgRows<'_> {
         Ok(due)
     }
 
-    pub(super) async fn read_past(&mut self, queries: &[HistoryQuery]) -> Result<Vec<WindowHistory>, StoreError> {
+    pub(super) async fn read_window_histories(
+        &mut self,
+        queries: &[HistoryQuery],
+    ) -> Result<Vec<WindowHistory>, StoreError> {
         let keys: Vec<ScopeKey> = queries.iter().map(|query| query.scope.clone()).collect();
         let (tenants, scopes) = key_columns(&keys);
         let rows: Vec<(i64, Option<i64>, Option<i64>)> = sqlx::query_as(
@@ -133,12 +136,12 @@ impl PgRows<'_> {
         .fetch_all(&mut *self.conn)
         .await
         .map_err(|e| self.statement_error(e))?;
-        let past = |(posted, oldest, held): (i64, Option<i64>, Option<i64>)| WindowHistory {
+        let history = |(posted, oldest, held): (i64, Option<i64>, Option<i64>)| WindowHistory {
             posted,
             held: held.unwrap_or(0),
             oldest: oldest.map(Time::from_micros),
         };
-        Ok(rows.into_iter().map(past).collect())
+        Ok(rows.into_iter().map(history).collect())
     }
 
     pub(super) async fn write_rollups(&mut self, scopes: &[(ScopeKey, Time)]) -> Result<(), StoreError> {

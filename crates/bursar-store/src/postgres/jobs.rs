@@ -1,8 +1,8 @@
 //! Reads and locks jobs, queues and schedules.
 //!
 //! Live jobs are in `jobs`, finished ones in `ended_jobs`. Each index of `jobs` contains only the jobs of some states, so that a worker that
-//! leases jobs does not read jobs that are blocked, scheduled or leased. The head of each line of a flow key is in the index of ready jobs, the
-//! jobs behind it are not.
+//! leases jobs does not read jobs that are barred, scheduled or leased. The index of ready jobs contains the head of each line of a flow key,
+//! but not the jobs behind it.
 
 mod check;
 mod claim;
@@ -142,7 +142,7 @@ macro_rules! schedules_by_name {
     };
 }
 
-/// The text of a statement for a lock mode, and without locks if the caller does not ask for them.
+/// The text of a statement for a lock mode, or without locks if the caller needs none.
 macro_rules! in_mode {
     ($locked:expr, $mode:expr, $sql:ident) => {
         match $mode {

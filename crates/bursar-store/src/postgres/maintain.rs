@@ -21,7 +21,7 @@ use crate::figures::DueJobs;
 use crate::store::{Health, Maintain};
 use crate::verify::Report;
 
-/// How long a failed commit makes the store unfolded_scopes.
+/// How long the store reports that it is not ready after a failed commit.
 const UNREADY_AFTER_FAILURE: Duration = Duration::from_secs(5);
 
 /// The last failed commit, for readiness checks: a server with a full disk still answers reads.

@@ -3,9 +3,9 @@
 //! - A transaction with a `NOTIFY` takes a lock of the whole database cluster when it commits. So it is sent after the commit of a batch,
 //!   in a transaction of its own, and only if another node listens. A listener holds an advisory lock, which senders look up once a
 //!   second. A new listener therefore polls for its first second ([`LISTENERS_CACHED`]).
-//! - A successful `LISTEN` proves little, because a pooler may hand the connection to another client. A listener is trusted once it has
-//!   received a probe that was sent on another connection, and is probed again every 30 seconds. Until then, and if a probe is lost,
-//!   nodes poll.
+//! - After a successful `LISTEN`, notifications may still not arrive, because a pooler can give the connection to another client. So a
+//!   listener counts as working only after it has received a probe that was sent on another connection. It is probed again every 30
+//!   seconds. Before the first probe arrives, and if one is lost, the node polls.
 //! - A notification names its queues as numbers, so that it wakes only the workers that wait for one of them.
 
 use std::sync::atomic::{AtomicI32, Ordering};

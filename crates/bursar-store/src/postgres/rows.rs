@@ -362,11 +362,11 @@ impl Rows for PgRows<'_> {
         self.fetch_schedules(keys).await
     }
 
-    async fn claim(&mut self, asks: &[ClaimQuery], now: Time) -> Result<Vec<Claimed>, StoreError> {
-        let mut claimed = Vec::with_capacity(asks.len());
+    async fn claim(&mut self, queries: &[ClaimQuery], now: Time) -> Result<Vec<Claimed>, StoreError> {
+        let mut claimed = Vec::with_capacity(queries.len());
         let mut room = CLAIM_BYTES_MAX;
-        for ask in asks {
-            claimed.push(self.claim_one(ask, now, &mut room).await?);
+        for query in queries {
+            claimed.push(self.claim_one(query, now, &mut room).await?);
         }
         Ok(claimed)
     }
@@ -442,12 +442,12 @@ impl Rows for PgRows<'_> {
         }
     }
 
-    async fn due(&mut self, asks: &[(ScopeKey, DueQuery)], now: Time) -> Result<Vec<Due>, StoreError> {
-        self.read_due(asks, now).await
+    async fn due(&mut self, queries: &[(ScopeKey, DueQuery)], now: Time) -> Result<Vec<Due>, StoreError> {
+        self.read_due(queries, now).await
     }
 
-    async fn past(&mut self, asks: &[HistoryQuery]) -> Result<Vec<WindowHistory>, StoreError> {
-        self.read_past(asks).await
+    async fn window_histories(&mut self, queries: &[HistoryQuery]) -> Result<Vec<WindowHistory>, StoreError> {
+        self.read_window_histories(queries).await
     }
 
     async fn roll_up(&mut self, scopes: &[(ScopeKey, Time)]) -> Result<(), StoreError> {

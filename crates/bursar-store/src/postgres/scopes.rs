@@ -26,8 +26,8 @@ use crate::transaction::rows::Found;
 /// The most scopes in the cache of a node. A full cache is emptied.
 const CACHED_MAX: usize = 100_000;
 
-/// The scopes that this node has seen, with their parents. It saves statements: a cached scope need not be created, and its ancestors are
-/// locked in the same statement. An entry may be outdated; then the transaction needs a further statement.
+/// A cache of the scopes that this node has read, with their parents. A cached scope need not be created, and its ancestors are locked in the
+/// same statement. If an entry is outdated, the transaction needs one more statement.
 #[derive(Default)]
 pub(super) struct ScopeCache(Mutex<HashMap<ScopeKey, Option<Scope>>>);
 

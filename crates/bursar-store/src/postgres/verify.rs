@@ -73,10 +73,10 @@ impl PostgresStore {
         for (tenant, scope, state, budget, rolled) in page {
             let key: ScopeKey = (stored_name("tenant", tenant)?, stored_name("scope", scope)?);
             let row = self.scope_row(&state, budget.as_deref())?;
-            queries.extend(verify::asks(&key, &row));
+            queries.extend(verify::history_queries(&key, &row));
             scopes.push((key, row, rolled.unwrap_or(0)));
         }
-        let sums = PgRows::new(&mut tx, self, LockMode::Read).past(&queries).await?;
+        let sums = PgRows::new(&mut tx, self, LockMode::Read).window_histories(&queries).await?;
         let recent: Vec<HoldId> = scopes.iter().flat_map(|(_, row, _)| &row.recent).map(|charge| charge.hold).collect();
         let holds = PgRows::new(&mut tx, self, LockMode::Read).holds(&recent).await?.rows;
         let holds: HashMap<HoldId, Hold> = holds.into_iter().collect();

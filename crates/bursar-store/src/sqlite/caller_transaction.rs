@@ -96,7 +96,7 @@ impl Writer {
             }
         });
         drop(timer);
-        // Also after a panic, or if removing them failed before.
+        // Dropping the hooks ignores an error, so they are removed again here.
         ClosureHooks::remove(&self.conn)?;
         match (result, closure_error) {
             (Ok(committed), _) => Ok(Ok(committed)),

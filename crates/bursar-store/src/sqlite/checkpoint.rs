@@ -46,7 +46,7 @@ pub(super) struct Checkpoints {
     thread: Option<CheckpointThread>,
     /// The page of the log up to which it has been copied, or is to be copied by the checkpoint that runs.
     copied: u32,
-    /// The pages in the log before the next attempt, after one that could not copy everything; otherwise 0.
+    /// After an attempt that could not copy everything: the length of the log, in pages, at which the next one starts. Otherwise 0.
     retry_at: u32,
 }
 
@@ -99,7 +99,7 @@ impl Checkpoints {
         self.copied = length;
     }
 
-    /// Starts a checkpoint on the checkpoint thread. False if there is no such thread.
+    /// Starts a checkpoint on the checkpoint thread. Returns false if the thread cannot be started.
     fn start_on_thread(&mut self) -> bool {
         if self.thread.is_none() {
             self.thread = CheckpointThread::start(self.path.clone());
@@ -151,7 +151,7 @@ impl CheckpointThread {
         self.running
     }
 
-    /// Whether a checkpoint still runs; with `wait`, waits for its end. Sets `copied` when it has ended.
+    /// Returns whether a checkpoint still runs. If `wait`, waits for its end first. Sets `copied` when it has ended.
     fn is_running(&mut self, wait: bool) -> bool {
         if self.running {
             let result = if wait { self.results.recv().map_err(TryRecvError::from) } else { self.results.try_recv() };

@@ -47,7 +47,7 @@ pub(super) fn with_path(path: &Path, error: StoreError) -> StoreError {
     }
 }
 
-/// Whether another connection holds a lock that the statement needs.
+/// Returns whether another connection holds a lock that the statement needs.
 pub(super) fn is_busy(error: &Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }

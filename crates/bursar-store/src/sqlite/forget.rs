@@ -1,4 +1,4 @@
-//! Deleting what is kept for a limited time: the figures of minutes, and the unused scopes of flow keys.
+//! Deleting what is kept for a limited time: figures per minute, and unused scopes of flow keys.
 
 use bursar_core::scope::ScopeState;
 use bursar_core::state::{QueueKey, ScopeKey};

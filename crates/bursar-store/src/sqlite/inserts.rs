@@ -69,7 +69,7 @@ impl RowBuffer {
     }
 
     /// Adds a packed row without its payload if the payload is large and stored in a table of its own.
-    pub(super) fn packed_light(&mut self, row: &impl PayloadRow) {
+    pub(super) fn packed_detached(&mut self, row: &impl PayloadRow) {
         let range = self.append(|bytes| row.append_detached_to(bytes));
         self.values.push(Value::Blob(range));
     }

@@ -15,7 +15,7 @@ use crate::error::StoreError;
 /// Two lock files beside the database. The operating system releases their locks when a process ends.
 pub(super) struct ProcessLock {
     files: Option<(File, File)>,
-    /// Whether it had to wait the last time, which means that other processes write too.
+    /// Whether the last `enter` had to wait, which means that other processes write too.
     waited: Cell<bool>,
 }
 

@@ -31,7 +31,7 @@ pub(super) fn rebuild(shared: &Shared, conn: &Connection) -> Result<u64, StoreEr
             events += count;
         }
         if page.is_empty() {
-            shared.rows(conn).line_up()?;
+            shared.rows(conn).rebuild_lines()?;
             return Ok(events);
         }
     }

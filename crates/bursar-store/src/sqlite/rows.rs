@@ -180,10 +180,14 @@ impl<'a> SqliteRows<'a> {
     }
 
     pub(super) fn read_grant(&self, grant: GrantId) -> Result<Option<Grant>, StoreError> {
-        self.carrier_with(&mut self.prepare(GRANT)?, grant.0)
+        self.read_with_payload(&mut self.prepare(GRANT)?, grant.0)
     }
 
-    fn carrier_with<T: PayloadRow>(&self, statement: &mut Statement<'_>, owner: u128) -> Result<Option<T>, StoreError> {
+    fn read_with_payload<T: PayloadRow>(
+        &self,
+        statement: &mut Statement<'_>,
+        owner: u128,
+    ) -> Result<Option<T>, StoreError> {
         let found: Option<T> = statement.one([id(owner)], |row| unpack(row, 0))?;
         found.map(|found| self.attach(found, owner)).transpose()
     }
@@ -245,7 +249,7 @@ impl<'a> SqliteRows<'a> {
         let next = "SELECT expires_at FROM bursar_live_charges
             WHERE tenant = ?1 AND scope = ?2 AND expires_at > ?3 ORDER BY expires_at LIMIT 1";
         let next = self.one(next, params![tenant, scope, now.micros()], |row| get_time(row, 0).map_err(store_error))?;
-        Ok(batchwise(items, next))
+        Ok(due_step(items, next))
     }
 
     fn due_postings(&self, key: &ScopeKey, mark: PostingMark, until: Time) -> Result<DueStep<Posting>, StoreError> {
@@ -260,7 +264,7 @@ impl<'a> SqliteRows<'a> {
             WHERE tenant = ?1 AND scope = ?2 AND at > ?3 ORDER BY at LIMIT 1";
         let next =
             self.one(next, params![tenant, scope, until.micros()], |row| get_time(row, 0).map_err(store_error))?;
-        Ok(batchwise(items, next))
+        Ok(due_step(items, next))
     }
 }
 
@@ -293,7 +297,7 @@ fn posting(row: &Row<'_>) -> Result<Posting, StoreError> {
     read().map_err(store_error)
 }
 
-fn batchwise<T>(mut items: Vec<T>, next: Option<Time>) -> DueStep<T> {
+fn due_step<T>(mut items: Vec<T>, next: Option<Time>) -> DueStep<T> {
     let more = items.len() > FOLD_STEP;
     items.truncate(FOLD_STEP);
     DueStep { items, more, next: next.unwrap_or(Time::NEVER) }
@@ -356,9 +360,9 @@ impl Rows for SqliteRows<'_> {
         find_each(keys, |key| self.read_schedule(key)).map(Found::all)
     }
 
-    async fn claim(&mut self, asks: &[ClaimQuery], now: Time) -> Result<Vec<Claimed>, StoreError> {
+    async fn claim(&mut self, queries: &[ClaimQuery], now: Time) -> Result<Vec<Claimed>, StoreError> {
         let mut bytes_left = CLAIM_BYTES_MAX;
-        asks.iter().map(|ask| self.claim_one(ask, now, &mut bytes_left)).collect()
+        queries.iter().map(|query| self.claim_one(query, now, &mut bytes_left)).collect()
     }
 
     async fn behind(&mut self, lines: &[(LineKey, usize)]) -> Result<Vec<Job>, StoreError> {
@@ -378,7 +382,7 @@ impl Rows for SqliteRows<'_> {
 
     async fn grants(&mut self, ids: &[GrantId]) -> Result<Found<GrantId, Grant>, StoreError> {
         let mut statement = self.prepare(GRANT)?;
-        find_each(ids, |grant| self.carrier_with(&mut statement, grant.0)).map(Found::all)
+        find_each(ids, |grant| self.read_with_payload(&mut statement, grant.0)).map(Found::all)
     }
 
     async fn scopes(&mut self, keys: &[(ScopeKey, bool)]) -> Result<Found<ScopeKey, ScopeState>, StoreError> {
@@ -400,14 +404,14 @@ impl Rows for SqliteRows<'_> {
         Ok(self.clock.now())
     }
 
-    async fn due(&mut self, asks: &[(ScopeKey, DueQuery)], now: Time) -> Result<Vec<Due>, StoreError> {
-        let mut found = Vec::with_capacity(asks.len());
-        for (key, ask) in asks {
+    async fn due(&mut self, queries: &[(ScopeKey, DueQuery)], now: Time) -> Result<Vec<Due>, StoreError> {
+        let mut found = Vec::with_capacity(queries.len());
+        for (key, query) in queries {
             let mut due = Due::default();
-            if let Some(mark) = ask.charges_after {
+            if let Some(mark) = query.charges_after {
                 due.charges = self.due_charges(key, mark, now)?;
             }
-            for (balance, mark, until) in &ask.postings {
+            for (balance, mark, until) in &query.postings {
                 due.postings.push((*balance, self.due_postings(key, *mark, *until)?));
             }
             found.push(due);
@@ -415,22 +419,22 @@ impl Rows for SqliteRows<'_> {
         Ok(found)
     }
 
-    async fn past(&mut self, asks: &[HistoryQuery]) -> Result<Vec<WindowHistory>, StoreError> {
+    async fn window_histories(&mut self, queries: &[HistoryQuery]) -> Result<Vec<WindowHistory>, StoreError> {
         let posted = "SELECT coalesce(sum(amount), 0), min(at) FROM bursar_postings
             WHERE tenant = ?1 AND scope = ?2 AND (at, seq) > (?3, ?4) AND at < ?5";
         let held = "SELECT coalesce(sum(amount), 0) FROM bursar_live_charges
             WHERE tenant = ?1 AND scope = ?2 AND (expires_at, hold) > (?3, ?4) AND placed_at >= ?5";
-        let mut found = Vec::with_capacity(asks.len());
-        for ask in asks {
-            let (tenant, scope) = (ask.scope.0.as_str(), ask.scope.1.as_str());
-            let params = params![tenant, scope, ask.after.0.micros(), seq(ask.after.1), ask.until.micros()];
+        let mut found = Vec::with_capacity(queries.len());
+        for query in queries {
+            let (tenant, scope) = (query.scope.0.as_str(), query.scope.1.as_str());
+            let params = params![tenant, scope, query.after.0.micros(), seq(query.after.1), query.until.micros()];
             let (posted, oldest) = self
                 .prepare(posted)?
                 .inner
                 .query_row(params, |row| Ok((row.get(0)?, row.get::<_, Option<i64>>(1)?.map(Time::from_micros))))
                 .map_err(store_error)?;
             let params =
-                params![tenant, scope, ask.unfolded.0.micros(), id(ask.unfolded.1.0), ask.placed_from.micros()];
+                params![tenant, scope, query.unfolded.0.micros(), id(query.unfolded.1.0), query.placed_from.micros()];
             let held = self.prepare(held)?.inner.query_row(params, |row| row.get(0)).map_err(store_error)?;
             found.push(WindowHistory { posted, held, oldest });
         }

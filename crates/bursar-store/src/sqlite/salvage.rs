@@ -27,9 +27,9 @@ pub async fn salvage(damaged: &Path, to: &Path, setup: Setup) -> Result<u64, Sto
     make(damaged, to, setup, None).await
 }
 
-/// Makes a new database from the journal of one whose clock had jumped ahead, which is only read. Instants after `now` are moved back
-/// to `now` or, if earlier events leave less room than that, as far as possible. Returns how many events the journal had, and how far the
-/// last ones were moved. After an error no file is left.
+/// Makes a new database from the journal of one whose clock had jumped ahead, which is only read. Events after `now` are moved back, so
+/// that the last one is at `now`, but never before an earlier event ([`ClockCorrection`]). Returns how many events the journal had, and how
+/// far the last ones were moved. After an error no file is left.
 pub async fn set_clock_back(ahead: &Path, to: &Path, setup: Setup, now: Time) -> Result<(u64, Span), StoreError> {
     let from = open_read_only(ahead)?;
     let one = |sql: &str| from.query_row(sql, [now.micros()], |row| row.get::<_, Option<i64>>(0)).map_err(store_error);

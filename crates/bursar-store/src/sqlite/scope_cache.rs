@@ -19,7 +19,7 @@ pub(super) struct ScopeCache {
 }
 
 impl ScopeCache {
-    /// The rows above which the cache is cleared before it grows.
+    /// A cache with more rows than this is cleared before rows are added.
     const ROWS_MAX: usize = 10_000;
 
     /// Clears the cache if another connection has written since the last transaction of this one.
@@ -33,7 +33,7 @@ impl ScopeCache {
         Ok(())
     }
 
-    /// Removes and returns a row. The transaction may change it, and may not commit.
+    /// Removes and returns a row. It must not stay in the cache: the transaction may change it and then fail.
     pub(super) fn take(&mut self, key: &ScopeKey) -> Option<ScopeState> {
         self.rows.remove(key)
     }
@@ -44,7 +44,7 @@ impl ScopeCache {
             self.rows.clear();
         }
         for (key, mut row) in scopes.into_changed_rows() {
-            row.balances.retain(Balance::lasts);
+            row.balances.retain(Balance::is_stored);
             row.redefined = false;
             self.rows.insert(key, row);
         }

@@ -20,7 +20,7 @@ use crate::sqlite::read::scope_key;
 use crate::sqlite::rows::{SqliteRows, get_id, get_time, id, unpack};
 use crate::sqlite::writer::Shared;
 use crate::transaction::rows::Rows;
-use crate::verify::{JobCounts, PAGE, Report, asks, has_recent_charge, required_charges};
+use crate::verify::{JobCounts, PAGE, Report, has_recent_charge, history_queries, required_charges};
 
 pub(super) fn verify(shared: &Shared, conn: &Connection) -> Result<Report, StoreError> {
     let mut report = Report::default();
@@ -54,8 +54,9 @@ fn check_scopes(
         let row: ScopeState = rows
             .read_scope(key)?
             .ok_or_else(|| StoreError::corrupt("scope", "its row disappeared during the verification"))?;
-        let asks: Vec<_> = asks(key, &row).collect();
-        let sums = rows.past(&asks).now_or_never().expect("SQLite never waits within a transaction")?;
+        let history_queries: Vec<_> = history_queries(key, &row).collect();
+        let sums =
+            rows.window_histories(&history_queries).now_or_never().expect("SQLite never waits within a transaction")?;
         let rollup =
             rows.all(rollup, params![key.0.as_str(), key.1.as_str()], |row| row.get(0).map_err(store_error))?;
         report.check_scope(key, &row, rollup.first().copied().unwrap_or(0), &sums, Some(jobs));
@@ -77,7 +78,7 @@ fn check_charges(rows: &SqliteRows<'_>, report: &mut Report) -> Result<(), Store
             let (expires_at, hold) = (get_time(row, 2)?, HoldId(get_id(row, 3)?));
             Ok(LiveCharge { expires_at, hold, placed_at: get_time(row, 4)?, amount: row.get(5)? })
         };
-        Ok((scope_key(row)?, charge().map_err(store_error)?, unpack_some::<Hold>(row, 6)?))
+        Ok((scope_key(row)?, charge().map_err(store_error)?, unpack_optional::<Hold>(row, 6)?))
     };
     let mut after = (String::new(), String::new(), i64::MIN, id(0));
     loop {
@@ -122,7 +123,7 @@ fn check_holds(rows: &SqliteRows<'_>, report: &mut Report) -> Result<(), StoreEr
     }
 }
 
-fn unpack_some<T: Packed + DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<Option<T>, StoreError> {
+fn unpack_optional<T: Packed + DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<Option<T>, StoreError> {
     match row.get_ref(column).map_err(store_error)? {
         ValueRef::Null => Ok(None),
         _ => unpack(row, column).map(Some),

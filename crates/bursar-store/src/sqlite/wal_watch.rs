@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::wakeup::Notifier;
 
-/// The watch on the write-ahead log of a database, where the system has one.
+/// Returns a watch on the write-ahead log of a database, if the operating system supports it.
 pub(super) fn notifier(database: &Path) -> Option<Arc<dyn Notifier>> {
     #[cfg(target_os = "linux")]
     return Some(Arc::new(inotify::WalWatch::of(database)));
@@ -95,7 +95,7 @@ mod inotify {
         async fn close(self: Box<Self>) {}
     }
 
-    /// Whether an event is the last one, because the log was moved or deleted.
+    /// Returns whether an event is the last one, because the log was moved or deleted.
     fn is_end(event: &[u8]) -> bool {
         let mask = u32::from_ne_bytes([event[4], event[5], event[6], event[7]]);
         let ends = ReadFlags::DELETE_SELF | ReadFlags::MOVE_SELF | ReadFlags::IGNORED | ReadFlags::UNMOUNT;

@@ -109,7 +109,7 @@ impl EncodedRows {
         self.grants.id(row.id.0);
         self.grants.int(grant_state(row.state).into());
         self.grants.int(row.expires_at.micros());
-        self.grants.packed_light(*row);
+        self.grants.packed_detached(*row);
         true
     }
 

@@ -295,7 +295,7 @@ fn batch_start(shared: &Shared, rows: &SqliteRows<'_>) -> Result<BatchStart, Sto
     Ok(BatchStart { floor: last.unwrap_or(Time::MIN).max(latest), batch: BatchId(u128::from(position)) })
 }
 
-/// Records the instant of a batch, which no later batch of this process precedes.
+/// Records the instant of a batch. Later batches of this process are not decided before it.
 fn finish(
     shared: &Shared,
     result: Option<Result<(Workspace, Vec<RequestOutcome>), StoreError>>,

@@ -28,9 +28,9 @@ pub trait Commit: Send + Sync + 'static {
 pub enum RequestOutcome {
     /// It was executed and is durable, or it was refused.
     Answered(Result<Outcome, Refusal>),
-    /// It must be submitted again: rows were missing, or more is due on its scopes than one transaction folds.
+    /// It must be submitted again: rows it needs were not loaded, or more is due on its scopes than one transaction folds.
     Again,
-    /// Another transaction has locked these rows, which it needs: wait for one of them and submit it again.
+    /// It needs these rows, which other transactions have locked. Wait for one of them and submit it again.
     Blocked(Vec<Lock>),
     /// Its transaction failed, while other requests of the batch were committed in a transaction of their own.
     Failed(Arc<StoreError>),

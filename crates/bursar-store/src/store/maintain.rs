@@ -37,7 +37,8 @@ pub trait Maintain: Send + Sync + 'static {
 
     /// Deletes at most `limit` expired idempotency keys, and returns how many it deleted.
     async fn forget_keys(&self, limit: usize) -> Result<usize, StoreError>;
-    /// Deletes the figures of old minutes, of at most `limit` queues after `after`. Returns the last of these queues, `None` at the end.
+    /// Deletes the per-minute figures that are too old, of at most `limit` queues after `after`. Returns the last of these queues, `None` at
+    /// the end.
     async fn forget_figures(&self, after: Option<&QueueKey>, limit: usize) -> Result<Option<QueueKey>, StoreError>;
     /// Deletes unused scopes of flow keys, among at most `limit` scopes after `after`. Returns the last of these scopes, `None` at the end.
     async fn forget_flows(&self, after: Option<&ScopeKey>, limit: usize) -> Result<Option<ScopeKey>, StoreError>;
@@ -48,7 +49,7 @@ pub trait Maintain: Send + Sync + 'static {
     async fn verify(&self) -> Result<Report, StoreError>;
     /// Rebuilds every table but the journal and the payloads from the journal. Returns the number of events it applied.
     async fn rebuild(&self) -> Result<u64, StoreError>;
-    /// Fails if requests cannot be committed now: the database file is gone, the disk is full, the server is read-only.
+    /// Fails if no request can be committed now, as when the database file is missing, the disk is full or the server is read-only.
     async fn ready(&self) -> Result<(), StoreError> {
         self.health().await.map(drop)
     }

@@ -63,12 +63,17 @@ impl Blocked {
 
     /// Returns the locked rows that a request needs.
     fn locks_for(&self, needs: &Needs, ws: &Workspace) -> Vec<Lock> {
-        // An answer that is rendered from an existing job needs its hold; one that is replayed needs the grants of its command.
-        let holds_found = needs.job_keys.iter().filter_map(|key| ws.jobs.get(ws.job_keys.get(key)?)?.hold);
+        // The answer for an existing job contains its hold. A replayed answer contains the payloads of the grants it redeemed.
+        let holds_of_existing_jobs = needs.job_keys.iter().filter_map(|key| ws.jobs.get(ws.job_keys.get(key)?)?.hold);
         let jobs = needs.jobs.iter().chain(&needs.beats).copied();
         let holds_of_jobs = needs.jobs.iter().filter_map(|id| ws.jobs.get(id)?.hold);
-        let holds =
-            needs.holds.iter().copied().chain(holds_found).chain(holds_of_jobs).filter(|id| self.holds.contains(id));
+        let holds = needs
+            .holds
+            .iter()
+            .copied()
+            .chain(holds_of_existing_jobs)
+            .chain(holds_of_jobs)
+            .filter(|id| self.holds.contains(id));
         let jobs = jobs.filter(|id| self.jobs.contains(id));
         let replayed = needs.keys.iter().filter_map(|key| ws.replays.get(&ws.keys.get(key)?.command));
         let redeemed = replayed.flat_map(|entry| redeemed(entry));
@@ -85,8 +90,8 @@ impl Blocked {
         schedules.map(Lock::Schedule).chain(last_jobs).chain(jobs.map(Lock::Job)).chain(rows).chain(claims).collect()
     }
 
-    /// Returns an operation of maintenance without the items that are locked, which maintenance handles later. A request with an
-    /// idempotency key is not narrowed: its retries must be the same request.
+    /// Returns an operation of maintenance without its locked items, which a later round handles. A request with an idempotency key is not
+    /// narrowed, because a retry with the same key must be the same request.
     fn without_locked_items(&self, request: &CheckedRequest, ws: &Workspace) -> Option<Op> {
         if request.idempotency_key.is_some() {
             return None;

@@ -177,41 +177,41 @@ async fn load_scopes<R: Rows>(
 }
 
 /// Brings every loaded scope to the instant of the batch: folds expired charges, postings that have left a window and calendar windows
-/// that have ended into its balances. The number of charges and postings is bounded; a scope with more of them is marked as `unfolded_scopes`.
+/// that have ended into its balances. The number of charges and postings is bounded; a scope with more is added to `unfolded_scopes`.
 ///
 /// A folded scope is written even if no event changes it, so that the next transaction need not fold it again. A replay does not write
 /// it: the journal may still contain events of the scope at an earlier instant, from a node whose clock was behind.
 async fn advance<R: Rows>(rows: &mut R, ws: &mut Workspace, replay: bool) -> Result<(), StoreError> {
     let now = ws.now;
-    let (nothing_due, no_ask) = (Due::default(), DueQuery { charges_after: None, postings: Vec::new() });
-    let mut asks: Vec<(ScopeKey, DueQuery)> = Vec::new();
-    let mut turned = Vec::new();
+    let (nothing_due, no_query) = (Due::default(), DueQuery { charges_after: None, postings: Vec::new() });
+    let mut queries: Vec<(ScopeKey, DueQuery)> = Vec::new();
+    let mut windows_ended = Vec::new();
     for (key, row) in ws.scopes.peek_all() {
-        let ask = row.due_query(now);
-        if !ask.is_empty() {
-            asks.push((key.clone(), ask));
+        let query = row.due_query(now);
+        if !query.is_empty() {
+            queries.push((key.clone(), query));
             continue;
         }
         if row.calendar_window_ended(now) {
-            turned.push(key.clone());
+            windows_ended.push(key.clone());
         }
-        row.advance(now, &nothing_due, &no_ask);
+        row.advance(now, &nothing_due, &no_query);
     }
-    for key in turned {
+    for key in windows_ended {
         // The start of a new calendar window is stored even if no event changes the scope.
         let row = if replay { ws.scopes.peek_mut(&key) } else { ws.scopes.get_mut(&key) };
         if let Some(zone) = row.and_then(|row| row.unknown_zone(now)).cloned() {
             ws.unknown_zones.insert(key, zone);
         }
     }
-    if asks.is_empty() {
+    if queries.is_empty() {
         return Ok(());
     }
-    let due = rows.due(&asks, now).await?;
-    for ((key, ask), due) in asks.into_iter().zip(due) {
+    let due = rows.due(&queries, now).await?;
+    for ((key, query), due) in queries.into_iter().zip(due) {
         let row = if replay { ws.scopes.peek_mut(&key) } else { ws.scopes.get_mut(&key) };
         let row = row.expect("the scope is loaded");
-        if !row.advance(now, &due, &ask) {
+        if !row.advance(now, &due, &query) {
             ws.scopes.get_mut(&key);
             ws.unfolded_scopes.insert(key);
         } else if let Some(zone) = row.unknown_zone(now).cloned() {
@@ -223,7 +223,7 @@ async fn advance<R: Rows>(rows: &mut R, ws: &mut Workspace, replay: bool) -> Res
 
 /// Opens balances for windows that requests need and their scopes do not have yet.
 async fn open_windows<R: Rows>(rows: &mut R, ws: &mut Workspace, needs: &Needs) -> Result<(), StoreError> {
-    let mut asks = Vec::new();
+    let mut queries = Vec::new();
     let mut windows = Vec::new();
     for (key, need) in needs.scopes.iter().filter(|(_, need)| !(need.windows.is_empty() && need.defaults.is_empty())) {
         let Some(row) = ws.scopes.get(key).filter(|_| !ws.unfolded_scopes.contains(key)) else { continue };
@@ -237,7 +237,7 @@ async fn open_windows<R: Rows>(rows: &mut R, ws: &mut Workspace, needs: &Needs) 
         let row = ws.scopes.get(key).expect("the scope is loaded");
         for window in missing {
             windows.push((key.clone(), window.clone()));
-            asks.push(past_ask(key, row, &window, ws.now)?);
+            queries.push(history_query(key, row, &window, ws.now)?);
         }
     }
     if windows.is_empty() {
@@ -245,29 +245,29 @@ async fn open_windows<R: Rows>(rows: &mut R, ws: &mut Workspace, needs: &Needs) 
     }
     // A scope without postings and holds needs no query.
     let fresh = |key: &ScopeKey| ws.scopes.get(key).is_some_and(|row| row.postings == 0 && row.balances[0].held == 0);
-    let fresh: HashSet<ScopeKey> = asks.iter().map(|ask| ask.scope.clone()).filter(|key| fresh(key)).collect();
-    let queried: Vec<HistoryQuery> = asks.iter().filter(|ask| !fresh.contains(&ask.scope)).cloned().collect();
-    let pasts = if queried.is_empty() { Vec::new() } else { rows.past(&queried).await? };
-    let (now, mut pasts) = (ws.now, pasts.into_iter());
-    for ((key, window), ask) in windows.into_iter().zip(asks) {
+    let fresh: HashSet<ScopeKey> = queries.iter().map(|query| query.scope.clone()).filter(|key| fresh(key)).collect();
+    let queried: Vec<HistoryQuery> = queries.iter().filter(|query| !fresh.contains(&query.scope)).cloned().collect();
+    let histories = if queried.is_empty() { Vec::new() } else { rows.window_histories(&queried).await? };
+    let (now, mut histories) = (ws.now, histories.into_iter());
+    for ((key, window), query) in windows.into_iter().zip(queries) {
         let is_fresh = fresh.contains(&key);
-        let mut past =
-            if is_fresh { WindowHistory::default() } else { pasts.next().expect("one answer for each request") };
-        // The sum is stored even if the request is refused, so that the next request need not sum again. A dry run does not store it.
-        let kept = needs.scopes.get(&key).is_some_and(|need| need.create) && !is_fresh;
-        let row = if kept { ws.scopes.get_mut(&key) } else { ws.scopes.peek_mut(&key) };
+        let mut history =
+            if is_fresh { WindowHistory::default() } else { histories.next().expect("one history for each query") };
+        // The balance is stored even if the request is refused, so that the next request need not sum again. A dry run stores nothing.
+        let stored = needs.scopes.get(&key).is_some_and(|need| need.create) && !is_fresh;
+        let row = if stored { ws.scopes.get_mut(&key) } else { ws.scopes.peek_mut(&key) };
         let row = row.expect("the scope is loaded");
-        past.held = match window {
+        history.held = match window {
             Window::Rolling { .. } => row.balances[0].held,
-            _ => past.held + row.recently_held(ask.placed_from),
+            _ => history.held + row.recently_held(query.placed_from),
         };
-        row.prepare(window, now, past);
+        row.prepare(window, now, history);
     }
     Ok(())
 }
 
-/// Returns what must be summed to open a window.
-fn past_ask(key: &ScopeKey, row: &ScopeState, window: &Window, now: Time) -> Result<HistoryQuery, StoreError> {
+/// Returns the query for the history of a window to open.
+fn history_query(key: &ScopeKey, row: &ScopeState, window: &Window, now: Time) -> Result<HistoryQuery, StoreError> {
     // A request with an unknown time zone was refused before, but the journal may contain a zone that only newer builds know.
     if let (Window::Calendar { zone, .. }, Err(_)) = (window, window.check()) {
         return Err(unknown_zone(zone));
@@ -285,10 +285,13 @@ pub async fn view<R: Rows>(
     let mut row = row;
     let now = clock.max(row.seen);
     loop {
-        let ask = row.due_query(now);
-        let due =
-            if ask.is_empty() { Due::default() } else { rows.due(&[(key.clone(), ask.clone())], now).await?.remove(0) };
-        if row.advance(now, &due, &ask) {
+        let query = row.due_query(now);
+        let due = if query.is_empty() {
+            Due::default()
+        } else {
+            rows.due(&[(key.clone(), query.clone())], now).await?.remove(0)
+        };
+        if row.advance(now, &due, &query) {
             row.balances.retain(|balance| !balance.prospective);
             return Ok(row);
         }

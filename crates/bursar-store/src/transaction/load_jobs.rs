@@ -14,8 +14,8 @@ use super::rows::{ClaimQuery, Claimed, Rows};
 use crate::error::StoreError;
 use crate::store::Lock;
 
-/// Loads the schedules and jobs that requests name, and the settings of their queues. Adds the rows that these lead to to the needs. A
-/// replay does not need other jobs of their lines, because positions in lines are not in the journal.
+/// Loads the schedules and jobs that requests name, and the settings of their queues. Adds the rows that these refer to to the needs. A
+/// replay does not load other jobs of their lines, because the journal does not contain the order of lines.
 pub(super) async fn load<R: Rows>(
     rows: &mut R,
     ws: &mut Workspace,
@@ -34,7 +34,7 @@ pub(super) async fn load<R: Rows>(
         wanted.into_iter().for_each(|key| ws.schedules.load(key, None));
     }
     let wanted: Vec<JobId> = needs.jobs.union(&needs.beats).copied().collect();
-    // The lines that named jobs may leave, each with the number of jobs to load behind the head.
+    // The lines that jobs of the requests may leave, each with the number of jobs to load behind its head.
     let mut lines_left: BTreeMap<LineKey, usize> = BTreeMap::new();
     let mut slots_freed = BTreeSet::new();
     if !wanted.is_empty() {
@@ -48,7 +48,7 @@ pub(super) async fn load<R: Rows>(
                 if let Some(line) = job.line_key() {
                     *lines_left.entry(line).or_insert(1) += 1;
                 }
-                slots_freed.extend(slot_of_key(&job));
+                slots_freed.extend(flow_key_of_slot(&job));
             } else {
                 needs.queues.insert((job.tenant.clone(), job.queue.clone()));
             }
@@ -84,48 +84,48 @@ pub(super) async fn claim<R: Rows>(
     let paused = |key: &QueueKey| ws.queues.get(key).is_some_and(|queue| queue.config.paused);
     let paused = |key: &QueueKey| paused(key) && !Mutant::LeasePaused.on();
     let open = needs.claims.iter().filter(|(key, _)| !paused(key));
-    let asks = open.flat_map(|(key, claim)| {
-        let ask = |kinds: &BTreeSet<_>| ClaimQuery {
+    let queries = open.flat_map(|(key, claim)| {
+        let query = |kinds: &BTreeSet<_>| ClaimQuery {
             queue: key.clone(),
             kinds: kinds.iter().cloned().collect(),
             count: claim.count,
         };
-        claim.kinds.iter().map(ask).collect::<Vec<_>>()
+        claim.kinds.iter().map(query).collect::<Vec<_>>()
     });
-    let asks: Vec<ClaimQuery> = asks.collect();
-    if asks.is_empty() {
+    let queries: Vec<ClaimQuery> = queries.collect();
+    if queries.is_empty() {
         return Ok(Vec::new());
     }
     let now = rows.now().await?;
-    let claimed = rows.claim(&asks, now).await?;
-    let mut lines_led: BTreeMap<LineKey, usize> = BTreeMap::new();
-    for (ask, claimed) in asks.iter().zip(&claimed) {
-        let config = ws.queues.get(&ask.queue).map(|queue| queue.config.clone()).unwrap_or_default();
+    let claimed = rows.claim(&queries, now).await?;
+    let mut lines_with_claims: BTreeMap<LineKey, usize> = BTreeMap::new();
+    for (query, claimed) in queries.iter().zip(&claimed) {
+        let config = ws.queues.get(&query.queue).map(|queue| queue.config.clone()).unwrap_or_default();
         let jobs = || claimed.ready.iter().chain(&claimed.due);
         jobs().for_each(|job| needs.add_flow_limits(job, &config));
         let lines: BTreeSet<LineKey> = jobs().filter_map(Job::headed_line).collect();
         // If there are fewer heads of lines than requested jobs, jobs behind them are leased too. One more job of each line is loaded,
         // which becomes the head.
-        let more = ask.count.saturating_sub(jobs().count()).div_ceil(lines.len().max(1));
+        let more = query.count.saturating_sub(jobs().count()).div_ceil(lines.len().max(1));
         for line in lines {
-            let behind = lines_led.entry(line).or_default();
+            let behind = lines_with_claims.entry(line).or_default();
             *behind = (*behind).max(more + 1);
         }
     }
     for job in claimed.iter().flat_map(|claimed| claimed.ready.iter().chain(&claimed.due)) {
         ws.jobs.reload(job.id, job.clone());
     }
-    load_behind(rows, ws, &lines_led.into_iter().collect::<Vec<_>>()).await?;
-    Ok(asks.into_iter().zip(claimed).collect())
+    load_behind(rows, ws, &lines_with_claims.into_iter().collect::<Vec<_>>()).await?;
+    Ok(queries.into_iter().zip(claimed).collect())
 }
 
 /// Puts the jobs that can be leased into the workspace, sorted by rank. It is called when the instant is known and the scopes are locked.
 pub(super) fn rank_claims(ws: &mut Workspace, claimed: Vec<(ClaimQuery, Claimed)>, blocked: &mut Blocked) {
     let mut queues: BTreeMap<QueueKey, (BTreeSet<JobId>, Claimed)> = BTreeMap::new();
-    for (ask, found) in claimed {
-        ws.claims.entry(ask.queue.clone()).or_default().more |= found.ready.len() >= ask.count;
-        let (seen, all) = queues.entry(ask.queue).or_default();
-        // Requests with different kinds may have found the same job.
+    for (query, found) in claimed {
+        ws.claims.entry(query.queue.clone()).or_default().more |= found.ready.len() >= query.count;
+        let (seen, all) = queues.entry(query.queue).or_default();
+        // Queries for different kinds may have found the same job.
         all.ready.extend(found.ready.into_iter().chain(found.due).filter(|job| seen.insert(job.id)));
         all.next_at = [all.next_at, found.next_at].into_iter().flatten().min();
     }
@@ -196,8 +196,8 @@ async fn load_barred<R: Rows>(
     Ok(())
 }
 
-/// Returns the flow key of a leased job, whose slot the request may free.
-fn slot_of_key(job: &Job) -> Option<(QueueKey, FlowKey)> {
+/// Returns the queue and flow key of a leased job. The request may free the slot that its lease takes.
+fn flow_key_of_slot(job: &Job) -> Option<(QueueKey, FlowKey)> {
     let key = job.key.clone().filter(|_| job.life.state == JobState::Leased)?;
     Some(((job.tenant.clone(), job.queue.clone()), key))
 }

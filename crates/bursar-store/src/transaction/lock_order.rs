@@ -1,7 +1,7 @@
 //! The order in which all transactions lock rows, so that no two of them wait for each other (deadlock).
 //!
-//! A batch locks its rows kind by kind in the order of [`Lock`], each kind sorted, and skips rows that are locked. A batch that has
-//! waited for one row may wait for rows that come later in the order, and must skip rows that come before; see [`LockOrder`].
+//! A batch locks its rows kind by kind in the order of [`Lock`], each kind sorted, and skips rows that another transaction has locked. A
+//! batch that has waited for one row may also wait for rows after it in the order, but must skip rows before it; see [`LockOrder`].
 
 use bursar_core::id::{GrantId, HoldId, JobId};
 use bursar_core::mutant::Mutant;
@@ -43,7 +43,7 @@ impl LockOrder {
         self.reached < *lock || Mutant::WaitOutOfTurn.on()
     }
 
-    /// Records that the transaction requests a row, and holds it if it gets it.
+    /// Records that the transaction locks a row, or tries to.
     pub fn reach(&mut self, lock: Lock) {
         if self.reached < lock {
             self.reached = lock;

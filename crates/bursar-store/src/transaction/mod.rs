@@ -36,10 +36,10 @@ pub use self::rows::Rows;
 use crate::error::StoreError;
 use crate::store::{Lock, RequestOutcome};
 
-/// The id of a transaction, and its earliest instant.
+/// The id of a batch, and the earliest instant at which it is decided.
 #[derive(Clone, Copy, Debug)]
 pub struct BatchStart {
-    /// The latest instant at which this node has decided. The batch is decided at this instant or later.
+    /// The latest instant at which this node has decided a batch. This batch is decided at that instant or later.
     pub floor: Time,
     /// The id of the batch.
     pub batch: BatchId,
@@ -84,22 +84,22 @@ impl LoadedBatch {
         Ok(LoadedBatch { ws, outcomes: Vec::with_capacity(requests.len()), blocked })
     }
 
-    /// Decides the next `most` requests in order.
+    /// Decides the next `count` requests in order.
     pub(crate) fn decide<Q: std::borrow::Borrow<CheckedRequest>>(
         &mut self,
         requests: &[Q],
-        most: usize,
+        count: usize,
         rules: &Rules,
         ids: &mut (dyn IdSource + Send),
     ) {
         let LoadedBatch { ws, outcomes, blocked } = self;
-        for request in requests.iter().skip(outcomes.len()).take(most) {
+        for request in requests.iter().skip(outcomes.len()).take(count) {
             outcomes.push(blocked.decide(ws, request.borrow(), rules, ids));
         }
     }
 }
 
-/// Does the reads and writes that must happen between the last decision and the writing of the workspace.
+/// Finishes a decided batch before its workspace is written: checks names again, and rolls up the postings of tidied scopes.
 pub(crate) async fn conclude<R: Rows>(
     rows: &mut R,
     requests: &[&CheckedRequest],
@@ -173,7 +173,7 @@ fn scopes_to_roll_up(requests: &[&CheckedRequest], ws: &Workspace, rules: &Rules
     let keys = scopes.flat_map(|(request, scopes)| {
         scopes.iter().map(|scope: &Scope| (request.context.tenant.clone(), scope.clone()))
     });
-    // A scope on which more is due than one transaction folds still needs its single postings.
+    // A scope with more due postings than one transaction folds still needs them one by one.
     let keys = keys.filter(|key| !ws.unfolded_scopes.contains(key));
     keys.filter_map(|key| Some((ws.scopes.get(&key)?.rolled_up_before(ws.now, rules.postings_kept), key)))
         .map(|(before, key)| (key, if Mutant::RollUpTooMuch.on() { ws.now } else { before }))

@@ -21,7 +21,7 @@ const SPLITS_MAX: usize = 16;
 /// An engine with several writers, whose transactions can conflict.
 #[expect(
     async_fn_in_trait,
-    reason = "an engine is named where it is used, so that the compiler sees what its futures are"
+    reason = "callers use concrete types, so the compiler can infer whether their futures are Send"
 )]
 pub trait Engine {
     /// An open transaction.
@@ -30,8 +30,8 @@ pub trait Engine {
     /// Returns how long a batch waits for a name that another transaction has inserted and not committed.
     fn name_timeout(&self) -> Duration;
 
-    /// Loads, decides and writes a batch in a transaction, without committing it. Waits for the row `first` before it locks others, and up
-    /// to `wait` for any other row.
+    /// Loads, decides and writes a batch in a transaction, without committing it. Locks the row `first` before any other and waits for it up
+    /// to its own timeout. Waits up to `wait` for anything else.
     async fn prepare(
         &self,
         requests: &[&CheckedRequest],
@@ -42,7 +42,7 @@ pub trait Engine {
     /// Commits a transaction. Returns when it is durable.
     async fn finish(&self, tx: Self::Tx) -> Result<(), AttemptError>;
 
-    /// Waits until no open transaction has inserted a name.
+    /// Waits until no other open transaction has inserted the name of `lock`.
     async fn wait_for_name(&self, lock: &Lock, timeout: Duration) -> Result<(), StoreError>;
 
     /// Records that this node has decided at an instant. Its later batches are not decided at an earlier one.
@@ -71,7 +71,7 @@ pub enum AttemptError {
     Contended,
     /// A retry may succeed.
     Transient(StoreError),
-    /// A retry would fail too, or is not known to be safe.
+    /// A retry would fail too, or may not be safe.
     Final(StoreError),
 }
 
@@ -87,8 +87,8 @@ pub async fn commit_all<A: Engine>(
     let mut splits = 0;
     while let Some(part) = parts.pop() {
         let error = match commit_part(engine, &requests[part.clone()], &policy, splits > 0).await {
-            Ok(some) => {
-                outcomes[part].iter_mut().zip(some).for_each(|(slot, outcome)| *slot = Some(outcome));
+            Ok(part_outcomes) => {
+                outcomes[part].iter_mut().zip(part_outcomes).for_each(|(slot, outcome)| *slot = Some(outcome));
                 continue;
             }
             Err(AttemptError::NameLocked) if part.len() > 1 && splits < SPLITS_MAX => {
@@ -117,7 +117,7 @@ pub async fn commit_all<A: Engine>(
         if part.len() == requests.len() {
             return Err(error);
         }
-        // Other parts of the batch may be committed already, so their outcomes are returned, and only this part fails.
+        // Other parts of the batch may be committed, so only the requests of this part fail.
         let error = Arc::new(error);
         outcomes[part].iter_mut().for_each(|slot| *slot = Some(RequestOutcome::Failed(error.clone())));
     }
@@ -143,7 +143,8 @@ async fn commit_part<A: Engine>(
     let mut attempt = 1;
     loop {
         match attempt_once(engine, requests, first, wait).await {
-            // Waiting for a second row would block other transactions on the first. Without `first`, the attempt reports all locked rows.
+            // Waiting for a second row would make other transactions wait for the first. Without `first`, the attempt skips locked rows and
+            // reports them all.
             Err(AttemptError::Contended) => first = None,
             Err(AttemptError::Outdated) if attempt < ATTEMPTS_MAX => {}
             Err(AttemptError::Transient(error)) if attempt < ATTEMPTS_MAX => {
@@ -167,12 +168,12 @@ async fn attempt_once<A: Engine>(
     if !Mutant::AnswerBeforeCommit.on() {
         done?;
     }
-    // Also if nothing was written: a hold that was refused as expired must stay expired.
+    // Needed even if nothing was written: a hold that this node has reported as expired must stay expired.
     engine.note_decided_at(now);
     Ok(outcomes)
 }
 
-/// The names of a request, one of which another transaction holds.
+/// Returns the names of a request, one of which another transaction has inserted.
 fn names(request: &CheckedRequest) -> Vec<Lock> {
     let needs = request.needs();
     let keys = needs.keys.iter().cloned().map(Lock::Key);

@@ -38,13 +38,13 @@ impl<K, V> Found<K, V> {
 pub struct HistoryQuery {
     /// The scope.
     pub scope: ScopeKey,
-    /// The postings to sum come after this mark …
+    /// Only postings after this mark are summed.
     pub after: PostingMark,
-    /// … and before this instant.
+    /// Only postings before this instant are summed.
     pub until: Time,
-    /// The charges to sum are not folded yet, that is after this mark …
+    /// Only charges after this mark are summed. Those up to it are folded.
     pub unfolded: ChargeMark,
-    /// … and belong to holds placed at this instant or later.
+    /// Only charges of holds placed at this instant or later are summed.
     pub placed_from: Time,
 }
 
@@ -56,7 +56,7 @@ impl HistoryQuery {
     }
 }
 
-/// A request for jobs of a queue.
+/// A query for jobs of a queue that can be leased.
 #[derive(Clone, Debug)]
 pub struct ClaimQuery {
     /// The queue.
@@ -81,11 +81,11 @@ pub struct Claimed {
 /// One transaction of an engine. Rows that are locked stay locked until its end.
 #[expect(
     async_fn_in_trait,
-    reason = "an engine is named where it is used, so that the compiler sees what its futures are"
+    reason = "callers use concrete types, so the compiler can infer whether their futures are Send"
 )]
 pub trait Rows {
-    /// Announces the rows that `holds`, `grants` and `scopes` will be called for, in this order and once each. An engine may load some of
-    /// them together in one round trip.
+    /// Called before `holds`, `grants` and `scopes` are called for the rows of `needs`, in this order. An engine can load some of these rows
+    /// in one round trip.
     async fn prefetch(&mut self, _needs: &Needs) -> Result<(), StoreError> {
         Ok(())
     }
@@ -101,8 +101,8 @@ pub trait Rows {
     async fn queues(&mut self, keys: &[QueueKey], locked: bool) -> Result<Vec<(QueueKey, QueueState)>, StoreError>;
     /// Locks schedules, in order of names.
     async fn schedules(&mut self, keys: &[ScheduleKey]) -> Result<Found<ScheduleKey, Schedule>, StoreError>;
-    /// Locks jobs that can be leased, for each of `asks`. Skips jobs that another transaction has locked.
-    async fn claim(&mut self, asks: &[ClaimQuery], now: Time) -> Result<Vec<Claimed>, StoreError>;
+    /// Locks jobs that can be leased, for each of `queries`. Skips jobs that another transaction has locked.
+    async fn claim(&mut self, queries: &[ClaimQuery], now: Time) -> Result<Vec<Claimed>, StoreError>;
     /// Locks jobs behind the head of each line, up to a number for each, the best rank first. Skips jobs that another transaction has
     /// locked.
     async fn behind(&mut self, lines: &[(LineKey, usize)]) -> Result<Vec<Job>, StoreError>;
@@ -112,14 +112,14 @@ pub trait Rows {
     async fn holds(&mut self, ids: &[HoldId]) -> Result<Found<HoldId, Hold>, StoreError>;
     /// Locks grants, in order of ids.
     async fn grants(&mut self, ids: &[GrantId]) -> Result<Found<GrantId, Grant>, StoreError>;
-    /// Locks scopes, in order of names. Those with `true` are created if they do not exist.
+    /// Locks scopes, in order of names. A scope with `true` is created if it does not exist.
     async fn scopes(&mut self, keys: &[(ScopeKey, bool)]) -> Result<Found<ScopeKey, ScopeState>, StoreError>;
     /// Returns the time of the store's clock. The batch is decided at this time or later.
     async fn now(&mut self) -> Result<Time, StoreError>;
     /// Returns what is due on scopes, a bounded number of charges and postings for each.
-    async fn due(&mut self, asks: &[(ScopeKey, DueQuery)], now: Time) -> Result<Vec<Due>, StoreError>;
-    /// Returns the sums for windows to open.
-    async fn past(&mut self, asks: &[HistoryQuery]) -> Result<Vec<WindowHistory>, StoreError>;
+    async fn due(&mut self, queries: &[(ScopeKey, DueQuery)], now: Time) -> Result<Vec<Due>, StoreError>;
+    /// Returns the history of windows to open, one for each query.
+    async fn window_histories(&mut self, queries: &[HistoryQuery]) -> Result<Vec<WindowHistory>, StoreError>;
     /// Replaces the single postings of each scope before an instant by sums.
     async fn roll_up(&mut self, scopes: &[(ScopeKey, Time)]) -> Result<(), StoreError>;
     /// Writes the changes of a workspace and the row of the journal. Returns false if another transaction has inserted a name since it was

@@ -105,7 +105,7 @@ impl CommandBuilder {
     /// policies clamp `ttl`. Zero is invalid.
     pub fn hold_for(mut self, ttl: Duration) -> Self {
         self.command.settle = Settle::Hold { ttl: Some(Span::from(ttl)) };
-        // The kernel would read zero as the default.
+        // A hold with a time to live of zero would get the default one.
         if ttl.as_micros() == 0 {
             self.error.get_or_insert(Invalid::new("ttl_ms", "must be at least 1").into());
         }

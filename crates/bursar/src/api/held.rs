@@ -136,7 +136,7 @@ async fn settle_dropped(bursar: Bursar, hold: HoldId, mut unsettled: Unsettled) 
         }
     };
     let on_retry = |error: &Error| tracing::warn!(%hold, %error, "settling a dropped hold failed, retrying");
-    let settled = retry_on_drop::attempts(attempt, on_retry).await;
+    let settled = retry_on_drop::retry_transient(attempt, on_retry).await;
     unsettled.0 = None;
     if let Err(error) = settled {
         tracing::error!(%hold, ?op, %error, "dropped hold not settled; the hold stays until it expires");

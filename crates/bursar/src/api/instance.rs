@@ -219,9 +219,9 @@ impl Bursar {
         Ok(self.inner.store.health().await?)
     }
 
-    /// Records at most `most` expired holds as expired.
-    pub async fn sweep(&self, most: usize) -> Result<Swept, Error> {
-        maintenance::sweep(&self.inner.store, &self.inner.engine, most).await
+    /// Records at most `limit` expired holds as expired.
+    pub async fn sweep(&self, limit: usize) -> Result<Swept, Error> {
+        maintenance::sweep(&self.inner.store, &self.inner.engine, limit).await
     }
 
     /// Tidies all scopes once: updates the balances of idle scopes and rolls up old postings. Also deletes expired
@@ -230,16 +230,16 @@ impl Bursar {
         maintenance::tidy_all(&self.inner.store, &self.inner.engine).await
     }
 
-    /// Maintains jobs once, at most `most` of each kind: takes back expired leases, resumes jobs whose budget admits them
+    /// Maintains jobs once, at most `limit` of each kind: takes back expired leases, resumes jobs whose budget admits them
     /// again, and deletes finished jobs whose retention is over.
-    pub async fn tend(&self, most: usize) -> Result<Tended, Error> {
-        maintenance::tend(&self.inner.store, &self.inner.engine, most).await
+    pub async fn tend(&self, limit: usize) -> Result<Tended, Error> {
+        maintenance::tend(&self.inner.store, &self.inner.engine, limit).await
     }
 
-    /// Ticks at most `most` due schedules, over all tenants, and returns how many. A schedule with more missed ticks than
+    /// Ticks at most `limit` due schedules, over all tenants, and returns how many. A schedule with more missed ticks than
     /// one transaction handles stays due.
-    pub async fn tick(&self, most: usize) -> Result<usize, Error> {
-        maintenance::tick(&self.inner.store, &self.inner.engine, most).await
+    pub async fn tick(&self, limit: usize) -> Result<usize, Error> {
+        maintenance::tick(&self.inner.store, &self.inner.engine, limit).await
     }
 
     /// Stops accepting requests, executes those already accepted, and stops the background tasks. Requests on clones then
@@ -332,7 +332,7 @@ impl Bursar {
             maintenance: Mutex::default(),
             runtime: Handle::current(),
         });
-        inner.budget_waiters.start(Arc::downgrade(&inner));
+        inner.budget_waiters.set_instance(Arc::downgrade(&inner));
         if let Some(every) = background.upkeep {
             let task = maintenance::spawn(Arc::downgrade(&inner), every, background.rescue);
             *inner.maintenance.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);

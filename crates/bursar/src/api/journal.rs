@@ -90,7 +90,7 @@ impl Journal<'_> {
         let mut filling = PageFill::new(limit);
         for _ in 0..PAGES_MAX {
             let page = self.0.inner.store.list_journal(at, PAGE).await?;
-            for event in page.iter().flat_map(spread).filter(|event| event.position > after) {
+            for event in page.iter().flat_map(events_of_row).filter(|event| event.position > after) {
                 at = event.position;
                 if event.context.tenant == self.0.context.tenant {
                     filling.add(event.event.bytes());
@@ -115,7 +115,7 @@ impl Journal<'_> {
         let mut events = Vec::new();
         while let Some(id) = next {
             let Some(journaled) = self.0.inner.store.batch(id).await? else { break };
-            let mut found: Vec<_> = spread(&journaled).filter(|event| concerns(event, stream)).collect();
+            let mut found: Vec<_> = events_of_row(&journaled).filter(|event| concerns(event, stream)).collect();
             found.reverse();
             events.extend(found);
             if events.len() >= limit {
@@ -143,7 +143,7 @@ impl Journal<'_> {
         let mut filling = PageFill::new(limit);
         loop {
             let Some(journaled) = self.0.inner.store.batch(at.batch).await? else { return Ok((events, None)) };
-            let mut found: Vec<_> = spread(&journaled).filter(|event| concerns(event, stream)).collect();
+            let mut found: Vec<_> = events_of_row(&journaled).filter(|event| concerns(event, stream)).collect();
             found.reverse();
             let total = found.len();
             for (index, event) in found.into_iter().enumerate().skip(at.skip) {
@@ -255,7 +255,7 @@ impl Journal<'_> {
 }
 
 /// Returns the events of a row of the journal, each with its position.
-fn spread(journaled: &Journaled) -> impl Iterator<Item = JournalEvent> {
+fn events_of_row(journaled: &Journaled) -> impl Iterator<Item = JournalEvent> {
     let entries =
         journaled.batch.entries.iter().flat_map(|entry| entry.events.iter().map(move |recorded| (entry, recorded)));
     entries.zip(journaled.position..).map(|((entry, recorded), position)| JournalEvent {

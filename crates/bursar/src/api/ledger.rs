@@ -126,7 +126,7 @@ impl Ledger<'_> {
         for _ in 0..READS_MAX {
             let Some(row) = store.scope(key).await? else { return Ok(0) };
             let total = row.balances.first().map_or(0, Balance::spent);
-            // No posting is dated after the instant that the scope was last updated for.
+            // No posting is later than the instant to which the scope was last brought.
             if row.seen < to {
                 return Ok(total);
             }

@@ -34,7 +34,7 @@ pub struct QueueFigures {
     /// Attempts that failed in these minutes.
     pub failed_attempts: i64,
     /// When the job that has waited longest for a worker became due. If a thousand jobs of its kind are ahead of it
-    /// because of their priority, this may be too early, by at most the waiting time that the priority is worth.
+    /// because of their priority, this may be too early, by at most the waiting time that equals their priority.
     pub oldest_waiting: Option<Time>,
     /// When the oldest current lease started.
     pub oldest_lease: Option<Time>,

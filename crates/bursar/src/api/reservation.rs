@@ -284,9 +284,9 @@ impl<R: Resource> ReservationKernel<R> {
         new_expiry(&self.request_within(tx, Op::Extend { hold: id, by: Span::from(by) })?.answer)
     }
 
-    /// Records at most `most` expired reservations and other holds as expired; see [`Bursar::sweep`].
-    pub async fn run_sweep_once(&self, most: usize) -> Result<Swept, ReservationError> {
-        Ok(self.bursar.sweep(most).await?)
+    /// Records at most `limit` expired reservations and other holds as expired; see [`Bursar::sweep`].
+    pub async fn run_sweep_once(&self, limit: usize) -> Result<Swept, ReservationError> {
+        Ok(self.bursar.sweep(limit).await?)
     }
 
     /// Returns the scope of a resource: `seat:show-42/2026-11-15`. Separators within the kind and the key are

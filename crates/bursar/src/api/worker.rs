@@ -39,14 +39,14 @@ struct InProcess(Bursar);
 
 #[async_trait]
 impl Source for InProcess {
-    async fn lease(&self, ask: LeaseRequest, wait: Duration) -> Result<Vec<LeasedJob>, SourceError> {
-        let bursar = self.0.by(Actor::Worker(ask.worker.to_string()));
-        let leased = bursar.jobs().lease_wait(ask, wait).await.map_err(source_error)?;
+    async fn lease(&self, request: LeaseRequest, wait: Duration) -> Result<Vec<LeasedJob>, SourceError> {
+        let bursar = self.0.by(Actor::Worker(request.worker.to_string()));
+        let leased = bursar.jobs().lease_wait(request, wait).await.map_err(source_error)?;
         Ok(leased.jobs.into_iter().map(leased_job).collect())
     }
 
     async fn heartbeat(&self, beats: Vec<HeartbeatItem>) -> Result<Vec<Result<Order, NotTaken>>, SourceError> {
-        item_answers(self.0.jobs().heartbeats(beats).await.map_err(source_error)?, |beaten| beaten.order)
+        item_answers(self.0.jobs().heartbeats(beats).await.map_err(source_error)?, |renewed| renewed.order)
     }
 
     async fn finish(&self, items: Vec<Finish>) -> Result<Vec<Result<(), NotTaken>>, SourceError> {

@@ -27,7 +27,7 @@ pub(super) struct Shared {
     feed: Feed,
     pub(super) options: EngineOptions,
     queue: Mutex<Queue>,
-    /// Notified when a request was queued or the keys of a batch became free.
+    /// Notified when a request is queued, or when a committer releases the keys of its batch.
     pub(super) wake: Notify,
     /// Bounds the rows that are waited for at the same time.
     pub(super) lock_waits: Semaphore,
@@ -45,14 +45,14 @@ type Answered = (Pending, Result<Outcome, Error>);
 
 /// The result of a batch.
 #[derive(Default)]
-pub(super) struct Settled {
+pub(super) struct BatchResult {
     /// Requests that are durable, refused or failed.
     pub(super) answers: Vec<Answered>,
     /// Requests that must be submitted to the store again.
     pub(super) again: Vec<Pending>,
 }
 
-impl Settled {
+impl BatchResult {
     /// Adds a failed request. If its outcome is unknown and it has an idempotency key, it is retried until its deadline.
     fn fail(&mut self, mut pending: Pending, error: Error) {
         let unknown = matches!(&error, Error::Store(error) if matches!(**error, StoreError::UnknownOutcome(_)));
@@ -90,15 +90,15 @@ pub(super) async fn commit_batches(shared: Arc<Shared>) {
         }
         let keys: Vec<u64> = batch.iter().flat_map(|pending| pending.keys.iter().copied()).collect();
         // The callers of the previous batch are answered while this one commits.
-        let (settled, ()) = join(shared.commit(batch, LockPolicy::Skip), async { shared.answer_all(unanswered) }).await;
-        answers = settled.answers;
+        let (result, ()) = join(shared.commit(batch, LockPolicy::Skip), async { shared.answer_all(unanswered) }).await;
+        answers = result.answers;
         if answers.len() <= ANSWERED_FIRST_MAX {
             shared.answer_first(std::mem::take(&mut answers)).await;
         }
         let more = {
             let mut queue = shared.queue();
             queue.release_keys(&keys);
-            queue.return_first(settled.again);
+            queue.put_back(result.again);
             queue.has_waiting()
         };
         // This committer takes the next batch itself. Another one may take requests with other keys.
@@ -140,11 +140,11 @@ impl Shared {
     }
 
     /// Commits a batch. A panic must not end the committer: every later request would wait for ever.
-    pub(super) async fn commit(self: &Arc<Self>, batch: Vec<Pending>, policy: LockPolicy) -> Settled {
+    pub(super) async fn commit(self: &Arc<Self>, batch: Vec<Pending>, policy: LockPolicy) -> BatchResult {
         AssertUnwindSafe(self.try_commit(batch, policy)).catch_unwind().await.unwrap_or_default()
     }
 
-    async fn try_commit(self: &Arc<Self>, batch: Vec<Pending>, policy: LockPolicy) -> Settled {
+    async fn try_commit(self: &Arc<Self>, batch: Vec<Pending>, policy: LockPolicy) -> BatchResult {
         count(&self.metrics.batches);
         let requests: Vec<Arc<CheckedRequest>> = batch.iter().map(|pending| pending.request.clone()).collect();
         self.metrics.batch_size.add(requests.len() as f64);
@@ -155,7 +155,7 @@ impl Shared {
             Ok(Ok(outcomes)) => outcomes,
             // The row is still locked. The caller, `commit_when_unlocked`, fails the requests that are overdue.
             Ok(Err(StoreError::Busy(_))) if policy != LockPolicy::Skip => {
-                return Settled { again: batch, ..Settled::default() };
+                return BatchResult { again: batch, ..BatchResult::default() };
             }
             Ok(Err(error)) => return self.fail_batch(batch, policy, error.into()).await,
             Err(panic) => {
@@ -165,21 +165,21 @@ impl Shared {
                 return self.fail_batch(batch, policy, error).await;
             }
         };
-        let mut settled = Settled::default();
+        let mut result = BatchResult::default();
         for (pending, outcome) in batch.into_iter().zip(outcomes) {
             match outcome {
-                RequestOutcome::Answered(answer) => settled.answers.push((pending, answer.map_err(Error::from))),
-                RequestOutcome::Again => settled.again.push(pending),
+                RequestOutcome::Answered(answer) => result.answers.push((pending, answer.map_err(Error::from))),
+                RequestOutcome::Again => result.again.push(pending),
                 RequestOutcome::Blocked(locks) => self.wait_for_lock(pending, &locks),
-                RequestOutcome::Failed(error) => settled.fail(pending, Error::Store(error)),
+                RequestOutcome::Failed(error) => result.fail(pending, Error::Store(error)),
             }
         }
-        settled
+        result
     }
 
     /// Handles a batch that failed as a whole. If one request may be the cause, because its row is corrupt or a rule panics
     /// on it, the halves of the batch are committed separately, so that the other requests succeed.
-    async fn fail_batch(self: &Arc<Self>, mut batch: Vec<Pending>, policy: LockPolicy, error: Error) -> Settled {
+    async fn fail_batch(self: &Arc<Self>, mut batch: Vec<Pending>, policy: LockPolicy, error: Error) -> BatchResult {
         let one_may_be_the_cause = match &error {
             Error::Internal(_) => true,
             Error::Store(error) => {
@@ -189,19 +189,19 @@ impl Shared {
         };
         if one_may_be_the_cause && batch.len() > 1 {
             let second = batch.split_off(batch.len() / 2);
-            let mut settled = Box::pin(self.commit(batch, policy.clone())).await;
+            let mut result = Box::pin(self.commit(batch, policy.clone())).await;
             let second = Box::pin(self.commit(second, policy)).await;
-            settled.answers.extend(second.answers);
-            settled.again.extend(second.again);
-            return settled;
+            result.answers.extend(second.answers);
+            result.again.extend(second.again);
+            return result;
         }
         tracing::error!(%error, requests = batch.len(), "batch failed");
-        let mut settled = Settled::default();
-        batch.into_iter().for_each(|pending| settled.fail(pending, error.clone()));
-        settled
+        let mut result = BatchResult::default();
+        batch.into_iter().for_each(|pending| result.fail(pending, error.clone()));
+        result
     }
 
-    /// Publishes the entries and answers the callers, in the order of commits. A panic here must not end the committer.
+    /// Publishes entries and answers callers, in the order of commits. A panic must not end the committer.
     pub(super) fn answer_all(&self, answers: Vec<Answered>) {
         for (pending, answer) in answers {
             let _ = std::panic::catch_unwind(AssertUnwindSafe(|| self.answer(pending, answer)));
@@ -221,14 +221,14 @@ impl Shared {
     }
 
     pub(super) fn answer(&self, mut pending: Pending, answer: Result<Outcome, Error>) {
-        // If a retry after an unknown outcome fails too, the first attempt may still have been executed. Only an answer or a
-        // refusal, for which the key was looked up, settles it.
+        // If a retry after an unknown outcome fails too, the first attempt may still have been executed, so the caller gets its error.
+        // An answer or a refusal is final, because the store has looked up the idempotency key.
         let answer = match (answer, pending.unknown.take()) {
             (Err(error), Some(unknown)) if error.refusal().is_none() => Err(unknown),
             (answer, _) => answer,
         };
         self.publish(&pending.request, &answer);
-        // The commit stands even if the caller is gone. Jobs that it has leased are returned to their queue.
+        // The commit is final even if the caller has stopped waiting. Jobs that were leased for this caller return to their queue.
         if let Err(Ok(outcome)) = pending.answer.send(answer) {
             self.return_jobs(pending.request.context.clone(), &outcome);
         }
@@ -256,7 +256,8 @@ impl Shared {
     }
 }
 
-/// Logs a refusal, which is not in the journal. The reason why a token was refused is in the log only.
+/// Logs a refusal, because refusals are not in the journal. The reason why a token was refused is not sent over the network, so operators
+/// find it here.
 fn log_refusal(request: &Request, refusal: &Refusal) {
     let violations = match refusal {
         Refusal::Refused(violations) => violations.as_slice(),

@@ -19,7 +19,7 @@ impl Shared {
     /// Lets a request wait for the first of its locked rows. Starts a task for the row if there is none.
     pub(super) fn wait_for_lock(self: &Arc<Self>, pending: Pending, locks: &[Lock]) {
         let Some(lock) = locks.iter().min() else {
-            self.queue().return_first(vec![pending]);
+            self.queue().put_back(vec![pending]);
             return;
         };
         if self.queue().add_lock_waiter(pending, locks) {
@@ -35,9 +35,9 @@ async fn commit_when_unlocked(shared: Arc<Shared>, lock: Lock) {
         if let Ok(Ok(_permit)) = timeout_at(deadline, shared.lock_waits.acquire()).await {
             let timeout = deadline.saturating_duration_since(Instant::now());
             let batch = shared.queue().take_lock_waiters(&lock, shared.options.batch);
-            let settled = shared.commit(batch, LockPolicy::WaitFor(lock.clone(), timeout)).await;
-            shared.queue().return_lock_waiters(&lock, settled.again);
-            shared.answer_all(settled.answers);
+            let result = shared.commit(batch, LockPolicy::WaitFor(lock.clone(), timeout)).await;
+            shared.queue().put_back_lock_waiters(&lock, result.again);
+            shared.answer_all(result.answers);
         }
         for pending in shared.queue().overdue_lock_waiters(&lock, Instant::now()) {
             let busy = StoreError::Busy("another transaction has locked rows that the request needs".into());

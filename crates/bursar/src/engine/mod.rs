@@ -66,7 +66,7 @@ impl Engine {
         let (sender, receiver) = oneshot::channel();
         let mut answer = PendingAnswer { shared: &self.shared, receiver, context };
         self.shared.accept(request, sender)?;
-        // A committer that panics drops the sender. Then it is not known whether the request was executed.
+        // A committer that panics drops the sender, and the outcome of the request is unknown.
         (&mut answer.receiver).await.unwrap_or_else(|lost| Err(StoreError::UnknownOutcome(Box::new(lost)).into()))
     }
 

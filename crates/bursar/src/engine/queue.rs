@@ -28,7 +28,7 @@ pub(super) struct Pending {
     /// Hashes of the rows it is known to touch. Empty with a single committer.
     pub(super) keys: Vec<u64>,
     weight: usize,
-    /// When it fails with `busy` if a row it needs is still locked, and until when it is retried after an unknown outcome.
+    /// If a needed row is still locked at this time, the request fails with `busy`. After an unknown outcome it is retried until then.
     pub(super) deadline: Instant,
     /// The error of an earlier attempt whose outcome is unknown.
     pub(super) unknown: Option<Error>,
@@ -38,11 +38,11 @@ pub(super) struct Pending {
 impl Pending {
     pub(super) fn new(
         request: CheckedRequest,
-        keyed: bool,
+        with_keys: bool,
         deadline: Instant,
         answer: oneshot::Sender<Result<Outcome, Error>>,
     ) -> Pending {
-        let keys = if keyed { keys(&request) } else { Vec::new() };
+        let keys = if with_keys { keys(&request) } else { Vec::new() };
         Pending { keys, weight: weight(&request), request: Arc::new(request), deadline, unknown: None, answer }
     }
 }
@@ -87,7 +87,7 @@ impl KnownKeys {
             for charge in charges.iter().filter(|charge| !charge.ancestors.is_empty()) {
                 self.ancestors.insert(key(&charge.scope), charge.ancestors.iter().map(key).collect());
             }
-            // The hold of a job is settled by the id of the job, not by that of the hold.
+            // A request that settles the hold of a job names the job, not the hold.
             if let Event::HoldPlaced { hold, job: None, .. } = &recorded.e {
                 self.holds.insert(*hold, charges.iter().flat_map(Charged::scopes).map(key).collect());
             }
@@ -114,12 +114,12 @@ impl Queue {
     }
 
     /// Adds a request; returns whether a committer should be woken for it.
-    pub(super) fn accept(&mut self, mut pending: Pending, most: usize) -> Result<bool, Error> {
+    pub(super) fn accept(&mut self, mut pending: Pending, limit: usize) -> Result<bool, Error> {
         if self.closed {
             return Err(StoreError::Closed.into());
         }
         let waiting = self.waiting();
-        if waiting >= most {
+        if waiting >= limit {
             return Err(Error::Overloaded { waiting });
         }
         self.known_keys.extend(&mut pending);
@@ -130,19 +130,19 @@ impl Queue {
             self.lock_waiters.entry(row).or_default().push_back(pending);
             return Ok(false);
         }
-        // If a committer is working on one of its keys, that committer reads the queue again afterwards.
+        // If a batch in flight has one of its keys, the committer of that batch reads the queue again, so none need be woken.
         let free = !pending.keys.iter().any(|key| self.in_flight.contains_key(key));
         self.waiting.push_back(pending);
         Ok(free)
     }
 
     /// Takes the next batch, in order of arrival. With several committers, skips requests with keys that another one is working on.
-    pub(super) fn take(&mut self, most: usize, several_committers: bool) -> Vec<Pending> {
+    pub(super) fn take(&mut self, limit: usize, several_committers: bool) -> Vec<Pending> {
         let (mut batch, mut weight) = (Vec::new(), 0);
         let mut skipped: Vec<Pending> = Vec::new();
         // A request must not overtake a skipped one that shares a key with it.
         let mut skipped_keys: HashSet<u64> = HashSet::new();
-        while batch.len() < most && weight < WEIGHT_MAX && skipped.len() < SKIPPED_MAX {
+        while batch.len() < limit && weight < WEIGHT_MAX && skipped.len() < SKIPPED_MAX {
             let Some(pending) = self.waiting.pop_front() else { break };
             let mut keys = pending.keys.iter();
             if several_committers && keys.any(|key| self.in_flight.contains_key(key) || skipped_keys.contains(key)) {
@@ -153,7 +153,7 @@ impl Queue {
             weight += pending.weight;
             batch.push(pending);
         }
-        self.return_first(skipped);
+        self.put_back(skipped);
         for key in batch.iter().flat_map(|pending| &pending.keys) {
             *self.in_flight.entry(*key).or_default() += 1;
         }
@@ -173,7 +173,7 @@ impl Queue {
     }
 
     /// Puts requests back at the front of the queue.
-    pub(super) fn return_first(&mut self, again: Vec<Pending>) {
+    pub(super) fn put_back(&mut self, again: Vec<Pending>) {
         for pending in again.into_iter().rev() {
             self.waiting.push_front(pending);
         }
@@ -197,8 +197,8 @@ impl Queue {
         self.closed && self.waiting.is_empty() && self.lock_waiters.is_empty()
     }
 
-    /// Lets a request wait for the first of its locked rows in the lock order. Returns whether no request waited for that row before.
-    /// All of the locked rows become keys of the request.
+    /// Lets a request wait for the first of its locked rows in the lock order, and adds all of them to its keys. Returns whether a task must
+    /// be started for this row.
     pub(super) fn add_lock_waiter(&mut self, mut pending: Pending, locks: &[Lock]) -> bool {
         pending.keys.extend(locks.iter().map(key_of));
         pending.keys.sort_unstable();
@@ -220,14 +220,14 @@ impl Queue {
     }
 
     /// Takes the first requests that wait for a row.
-    pub(super) fn take_lock_waiters(&mut self, lock: &Lock, most: usize) -> Vec<Pending> {
+    pub(super) fn take_lock_waiters(&mut self, lock: &Lock, limit: usize) -> Vec<Pending> {
         let Some(waiters) = self.lock_waiters.get_mut(&key_of(lock)) else { return Vec::new() };
-        let count = waiters.len().min(most);
+        let count = waiters.len().min(limit);
         waiters.drain(..count).collect()
     }
 
     /// Puts requests back in front of those that wait for the row.
-    pub(super) fn return_lock_waiters(&mut self, lock: &Lock, again: Vec<Pending>) {
+    pub(super) fn put_back_lock_waiters(&mut self, lock: &Lock, again: Vec<Pending>) {
         let waiters = self.lock_waiters.entry(key_of(lock)).or_default();
         for pending in again.into_iter().rev() {
             waiters.push_front(pending);
@@ -244,6 +244,7 @@ impl Queue {
     }
 }
 
+/// Hashes the key of a row. `kind` is a number for each table, so that equal keys of different tables differ.
 fn hash(kind: u8, value: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     (kind, value).hash(&mut hasher);
@@ -262,7 +263,7 @@ fn key_of(lock: &Lock) -> u64 {
     }
 }
 
-/// Returns the hashes of the rows that a request names. Two requests that share one are not given to two committers at the same time.
+/// Returns the hashes of the rows that a request names. Two committers never work on requests that share one at the same time.
 fn keys(request: &CheckedRequest) -> Vec<u64> {
     let needs = request.needs();
     let mut keys: Vec<u64> = needs.scopes.keys().map(|key| hash(0, key)).collect();
@@ -287,7 +288,7 @@ fn weight(request: &Request) -> usize {
         Op::Expire { holds } => 1 + holds.len() * 2,
         Op::Tidy { scopes } => 1 + scopes.len(),
         Op::PurgeGrants { grants } => 1 + grants.len(),
-        Op::Lease(ask) => 1 + 2 * ask.capacity as usize,
+        Op::Lease(lease) => 1 + 2 * lease.capacity as usize,
         Op::Heartbeat { beats } => 1 + beats.len(),
         Op::Finish { items } => {
             let results = items.iter().map(|item| match &item.end {

@@ -12,17 +12,17 @@ use futures_util::future::join_all;
 use crate::engine::Engine;
 use crate::error::Error;
 
-/// The result of a part of maintenance. A bad row does not stop the work on the others.
+/// The result of a part of maintenance. An error on one row does not stop the work on the others.
 pub(super) struct Done<T> {
-    /// What was done.
+    /// The result of what succeeded.
     pub(super) done: T,
     /// The last error, if there were any. All errors have been logged.
     pub(super) error: Option<Error>,
 }
 
 /// Executes an operation on all items in one request. If that fails because of some of the items, executes it on each item by itself.
-/// Returns the number of items that were executed.
-pub(super) async fn each<T: Clone + Debug>(
+/// Returns the number of items on which it succeeded.
+pub(super) async fn execute_on_all<T: Clone + Debug>(
     engine: &Engine,
     tenant: &Tenant,
     items: Vec<T>,

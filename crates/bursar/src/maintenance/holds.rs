@@ -10,7 +10,7 @@ use bursar_core::request::Op;
 use bursar_core::time::Time;
 use bursar_store::Store;
 
-use super::bulk::{Done, each};
+use super::bulk::{Done, execute_on_all};
 use crate::engine::Engine;
 use crate::error::Error;
 
@@ -23,9 +23,9 @@ pub struct Swept {
     pub scanned_at: Time,
 }
 
-/// Records at most `most` expired holds. Fails only if none could be recorded.
-pub(crate) async fn sweep(store: &Arc<dyn Store>, engine: &Engine, most: usize) -> Result<Swept, Error> {
-    let Done { done: (swept, _), error } = sweep_page(store, engine, most).await?;
+/// Records at most `limit` expired holds. Fails only if none could be recorded.
+pub(crate) async fn sweep(store: &Arc<dyn Store>, engine: &Engine, limit: usize) -> Result<Swept, Error> {
+    let Done { done: (swept, _), error } = sweep_page(store, engine, limit).await?;
     match error {
         Some(error) if swept.expired_count == 0 => Err(error),
         _ => Ok(swept),
@@ -39,10 +39,10 @@ pub(super) async fn sweep_all(store: &Arc<dyn Store>, engine: &Engine) -> Result
 }
 
 /// Records a page of expired holds. Returns the result, and whether more may be due.
-async fn sweep_page(store: &Arc<dyn Store>, engine: &Engine, most: usize) -> Result<Done<(Swept, bool)>, Error> {
-    let most = most.min(SWEEP_MAX);
+async fn sweep_page(store: &Arc<dyn Store>, engine: &Engine, limit: usize) -> Result<Done<(Swept, bool)>, Error> {
+    let limit = limit.min(SWEEP_MAX);
     let scanned_at = store.now().await?;
-    let due = store.due_holds(most).await?;
+    let due = store.due_holds(limit).await?;
     let found = due.len();
     let mut by_tenant: BTreeMap<Tenant, Vec<HoldId>> = BTreeMap::new();
     for (tenant, hold) in due {
@@ -50,10 +50,10 @@ async fn sweep_page(store: &Arc<dyn Store>, engine: &Engine, most: usize) -> Res
     }
     let (mut expired_count, mut last_error) = (0, None);
     for (tenant, holds) in by_tenant {
-        let part = each(engine, &tenant, holds, |holds| Op::Expire { holds }).await;
+        let part = execute_on_all(engine, &tenant, holds, |holds| Op::Expire { holds }).await;
         expired_count += part.done;
         last_error = part.error.or(last_error);
     }
-    let more = found == most && expired_count > 0;
+    let more = found == limit && expired_count > 0;
     Ok(Done { done: (Swept { expired_count, scanned_at }, more), error: last_error })
 }

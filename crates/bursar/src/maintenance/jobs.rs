@@ -14,7 +14,7 @@ use bursar_core::request::{Act, Op, Request};
 use bursar_core::state::{QueueKey, ScopeKey};
 use bursar_store::{DueJobs, Store};
 
-use super::bulk::{Done, each};
+use super::bulk::{Done, execute_on_all};
 use crate::engine::Engine;
 use crate::error::Error;
 
@@ -40,26 +40,28 @@ const PAGE: usize = 500;
 /// The most pages in one round. The next round continues.
 const PAGES_MAX: usize = 20;
 
-/// Does each of the three kinds of maintenance on at most `most` jobs. Fails only if nothing could be done.
-pub(crate) async fn tend(store: &Arc<dyn Store>, engine: &Engine, most: usize) -> Result<Tended, Error> {
-    let DueJobs { lapsed, awaiting, ended } = store.due_jobs(most.clamp(1, ITEMS_MAX)).await?;
+/// Does each of the three kinds of maintenance on at most `limit` jobs. Fails only if nothing could be done.
+pub(crate) async fn tend(store: &Arc<dyn Store>, engine: &Engine, limit: usize) -> Result<Tended, Error> {
+    let DueJobs { lapsed, awaiting, ended } = store.due_jobs(limit.clamp(1, ITEMS_MAX)).await?;
     let mut last_error = None;
-    let mut did = [0; 3];
-    for (did, (jobs, act)) in did.iter_mut().zip([(lapsed, Act::Rescue), (awaiting, Act::Resume), (ended, Act::Forget)])
+    let mut counts = [0; 3];
+    for (count, (jobs, act)) in
+        counts.iter_mut().zip([(lapsed, Act::Rescue), (awaiting, Act::Resume), (ended, Act::Forget)])
     {
         let mut by_tenant: BTreeMap<Tenant, Vec<JobId>> = BTreeMap::new();
         for (tenant, job) in jobs {
             by_tenant.entry(tenant).or_default().push(job);
         }
         for (tenant, jobs) in by_tenant {
-            let Done { done, error } = each(engine, &tenant, jobs, |jobs| Op::Act { act: act.clone(), jobs }).await;
-            *did += done;
+            let Done { done, error } =
+                execute_on_all(engine, &tenant, jobs, |jobs| Op::Act { act: act.clone(), jobs }).await;
+            *count += done;
             last_error = error.or(last_error);
         }
     }
-    let [rescued, looked_at, ended] = did;
+    let [rescued, looked_at, ended] = counts;
     match last_error {
-        Some(error) if did == [0; 3] => Err(error),
+        Some(error) if counts == [0; 3] => Err(error),
         _ => Ok(Tended { rescued, looked_at, ended }),
     }
 }
@@ -93,7 +95,7 @@ pub(crate) async fn unbar(store: &Arc<dyn Store>, engine: &Engine, queue: &Queue
     Ok(any)
 }
 
-/// Resumes jobs that wait for units of a scope, the longest waiting first, until one of them has to wait on.
+/// Resumes jobs that wait for units of a scope, the longest waiting first, until one of them must keep waiting.
 pub(crate) async fn resume(store: &Arc<dyn Store>, engine: &Engine, scope: &ScopeKey) -> Result<(), Error> {
     for _ in 0..STEPS_MAX {
         let jobs = store.jobs_awaiting(scope, STEP).await?;

@@ -15,8 +15,8 @@ const PAUSES: [Duration; 5] = [
 ];
 
 /// Executes `attempt`, and retries it after transient errors, which are passed to `on_retry`. Fails with the last error after the last
-/// pause, or with the first error that a retry cannot mend.
-pub(crate) async fn attempts<F: Future<Output = Result<(), Error>>>(
+/// pause, or with the first error that is not transient.
+pub(crate) async fn retry_transient<F: Future<Output = Result<(), Error>>>(
     mut attempt: impl FnMut() -> F,
     on_retry: impl Fn(&Error),
 ) -> Result<(), Error> {
@@ -50,7 +50,7 @@ mod tests {
             tried.set(0);
             retried.set(0);
             let tried = &tried;
-            attempts(
+            retry_transient(
                 move || {
                     tried.set(tried.get() + 1);
                     std::future::ready(outcome(tried.get()))

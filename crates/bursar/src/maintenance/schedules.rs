@@ -19,13 +19,13 @@ use crate::error::Error;
 const PAGE: usize = 100;
 /// The most pages in one round. The next round continues.
 const PAGES_MAX: usize = 20;
-/// The shortest pause between two rounds. The clock of the store may be slightly behind, so that the next tick is not due yet.
+/// The shortest pause between two rounds. Without it, the loop would spin while the clock of the store is slightly behind.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 
-/// Ticks at most `most` due schedules, the longest overdue first, and returns how many succeeded. A failure is logged and does not stop
+/// Ticks at most `limit` due schedules, the longest overdue first, and returns how many succeeded. A failure is logged and does not stop
 /// the others. Fails only if all of them failed.
-pub(crate) async fn tick(store: &Arc<dyn Store>, engine: &Engine, most: usize) -> Result<usize, Error> {
-    let (due, _) = store.due_schedules(most.clamp(1, ITEMS_MAX)).await?;
+pub(crate) async fn tick(store: &Arc<dyn Store>, engine: &Engine, limit: usize) -> Result<usize, Error> {
+    let (due, _) = store.due_schedules(limit.clamp(1, ITEMS_MAX)).await?;
     match tick_each(engine, &due).await {
         Done { done: 0, error: Some(error) } => Err(error),
         Done { done, .. } => Ok(done),
@@ -56,7 +56,7 @@ async fn tick_each(engine: &Engine, due: &[ScheduleKey]) -> Done<usize> {
 pub(super) async fn tick_all(store: &Arc<dyn Store>, engine: &Engine, every: Duration) -> Result<Duration, Error> {
     for _ in 0..PAGES_MAX {
         let (due, next) = store.due_schedules(PAGE).await?;
-        // A schedule that is due again has more missed ticks, and is ticked again. One that failed is retried after a pause.
+        // A schedule with more missed ticks is due again on the next page. After a failure, a pause comes first.
         if due.is_empty() || tick_each(engine, &due).await.error.is_some() {
             let Some(next) = next else { return Ok(every) };
             let now = store.now().await?;

@@ -1,4 +1,4 @@
-//! Tidying: folds what is due on idle scopes, rolls up old postings, and deletes rows that are no longer needed.
+//! Tidying: brings idle scopes up to date, replaces old postings by sums, and deletes rows that are no longer needed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use bursar_core::request::Op;
 use bursar_core::state::{QueueKey, ScopeKey};
 use bursar_store::Store;
 
-use super::bulk::{Done, each};
+use super::bulk::{Done, execute_on_all};
 use crate::engine::Engine;
 use crate::error::Error;
 
@@ -20,7 +20,7 @@ const QUEUES_PAGE: usize = 100;
 /// The scopes among which unused flow keys are deleted in one step.
 const FLOWS_PAGE: usize = 1_000;
 
-/// The positions of the background task, which tidies one page at a time.
+/// Where the background task continues: the last key that each part has handled.
 #[derive(Default)]
 pub(super) struct Cursors {
     tidied: Option<ScopeKey>,
@@ -100,7 +100,7 @@ async fn tidy_page(
     }
     let mut last_error = None;
     for (tenant, scopes) in by_tenant {
-        last_error = each(engine, &tenant, scopes, |scopes| Op::Tidy { scopes }).await.error.or(last_error);
+        last_error = execute_on_all(engine, &tenant, scopes, |scopes| Op::Tidy { scopes }).await.error.or(last_error);
     }
     let next = if page.len() < SCOPES_PAGE { None } else { page.into_iter().next_back() };
     Ok(Done { done: next, error: last_error })

@@ -1,6 +1,6 @@
 //! Resumes jobs that wait for units of a budget: at once when a commit of this process frees units, and at the next round of job
-//! maintenance when a commit of another process does. When the settings of a queue admit more leases for each flow key, barred jobs of
-//! the queue are made ready too.
+//! maintenance when a commit of another process does. When the settings of a queue admit more leases for each flow key, it also makes
+//! the barred jobs of the queue ready, which wait for a slot of their flow key.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -17,26 +17,27 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::maintenance::jobs as job_maintenance;
 
-/// The most scopes, and the most queues, that wait to be handled. Maintenance resumes the jobs of any others.
-const SCOPES_MAX: usize = 10_000;
+/// The most freed scopes, and the most freed queues, that wait for the task. Beyond that, maintenance resumes the jobs of a scope, and a
+/// barred job becomes ready when a job of its flow key ends.
+const FREED_MAX: usize = 10_000;
 /// The most awaited scopes whose versions are compared in one round.
 const AWAITED_MAX: usize = 1_000;
 
-/// After this pause the barred jobs of a queue are made ready a second time: a lease that was decided with the old settings may have
-/// barred a job after the first time.
-const SECOND_LOOK: Duration = Duration::from_secs(1);
+/// The pause after which the barred jobs of a queue are made ready a second time. A concurrent lease that still used the old settings may
+/// have barred a job after the first time.
+const UNBAR_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// Resumes waiting jobs in a background task.
 #[derive(Default)]
 pub(crate) struct BudgetWaiters {
-    /// The instance to act through, set once it exists.
+    /// The instance whose store and engine resume the jobs. It is set after construction, because the instance owns this value.
     inner: OnceLock<Weak<Inner>>,
     freed: Mutex<Freed>,
-    /// The versions of the awaited scopes in the last round.
-    seen: Mutex<BTreeMap<ScopeKey, u64>>,
+    /// The versions of the scopes that jobs wait for, in the last round.
+    last_versions: Mutex<BTreeMap<ScopeKey, u64>>,
 }
 
-/// What has been freed and not been handled yet.
+/// Freed scopes and queues whose jobs are not resumed yet.
 #[derive(Default)]
 struct Freed {
     /// Scopes that have units again.
@@ -49,8 +50,8 @@ struct Freed {
 }
 
 impl BudgetWaiters {
-    /// Sets the instance to act through. Until then, wake-ups are ignored.
-    pub(crate) fn start(&self, inner: Weak<Inner>) {
+    /// Sets the instance that resumes the jobs. Until then, wake-ups are ignored.
+    pub(crate) fn set_instance(&self, inner: Weak<Inner>) {
         let _ = self.inner.set(inner);
     }
 
@@ -62,10 +63,10 @@ impl BudgetWaiters {
         let Some(inner) = self.inner.get().and_then(Weak::upgrade) else { return };
         let mut freed = self.freed();
         let tenant = &entry.context.tenant;
-        if freed.scopes.len() < SCOPES_MAX {
+        if freed.scopes.len() < FREED_MAX {
             freed.scopes.extend(entry.wakes.scopes.iter().map(|scope| (tenant.clone(), scope.clone())));
         }
-        if freed.queues.len() < SCOPES_MAX {
+        if freed.queues.len() < FREED_MAX {
             freed.queues.extend(entry.wakes.unbarred.iter().map(|queue| (tenant.clone(), queue.clone())));
         }
         if !std::mem::replace(&mut freed.running, true) {
@@ -95,7 +96,7 @@ impl BudgetWaiters {
                 unbar(&inner, &queue).await;
                 let weak = Arc::downgrade(&inner);
                 inner.runtime.spawn(async move {
-                    sleep(SECOND_LOOK).await;
+                    sleep(UNBAR_AGAIN_AFTER).await;
                     if let Some(inner) = weak.upgrade() {
                         unbar(&inner, &queue).await;
                     }
@@ -108,7 +109,7 @@ impl BudgetWaiters {
     /// that ended before it resumed the jobs.
     pub(crate) async fn resume_changed(&self, store: &Arc<dyn Store>, engine: &Engine) -> Result<(), Error> {
         let awaited: BTreeMap<ScopeKey, u64> = store.scopes_awaited(AWAITED_MAX).await?.into_iter().collect();
-        let before = std::mem::replace(&mut *self.seen(), awaited.clone());
+        let before = std::mem::replace(&mut *self.last_versions(), awaited.clone());
         let changed = awaited.iter().filter(|(scope, version)| before.get(scope) != Some(version));
         for (scope, _) in changed {
             job_maintenance::resume(store, engine, scope).await?;
@@ -116,8 +117,8 @@ impl BudgetWaiters {
         Ok(())
     }
 
-    fn seen(&self) -> MutexGuard<'_, BTreeMap<ScopeKey, u64>> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    fn last_versions(&self) -> MutexGuard<'_, BTreeMap<ScopeKey, u64>> {
+        self.last_versions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until nothing is left to resume.

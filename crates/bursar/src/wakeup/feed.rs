@@ -11,7 +11,7 @@ use tokio::sync::{broadcast, watch};
 
 use super::{BudgetWaiters, LeaseWaiters};
 
-/// A durable event.
+/// A durable event, as listeners get it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Notice {
     entry: Arc<Entry>,
@@ -34,7 +34,7 @@ impl Notice {
         &self.entry.context
     }
 
-    /// Returns the command that caused it.
+    /// Returns the id of the command that caused it.
     pub fn command(&self) -> CommandId {
         self.entry.id
     }
@@ -48,7 +48,7 @@ pub struct Notices {
     current: Option<(Arc<Entry>, usize)>,
 }
 
-/// The loss of events by a listener that lagged behind.
+/// The error of a listener that lagged behind and lost events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("missed the events of {commands} commands: read the journal")]
 pub struct Missed {

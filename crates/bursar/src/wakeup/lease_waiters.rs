@@ -1,8 +1,8 @@
 //! Workers that wait for jobs, and how they are woken. No background task runs while no worker waits.
 //!
-//! Waiting workers form one line for each queue and list of kinds. A commit of this process that makes jobs ready wakes as many workers
-//! as there are jobs. A worker that gets as many jobs as it requested wakes the next one, because there may be more. The [`Watcher`]
-//! wakes workers for commits of other processes and for jobs that become due.
+//! For each queue and each list of kinds there is a first-in, first-out list of waiting workers. A commit of this process that makes jobs
+//! ready wakes as many workers as there are jobs. A worker that gets as many jobs as it requested wakes the next one, because there may be
+//! more. The [`Watcher`] wakes workers for commits of other processes and for jobs that become due.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -28,8 +28,8 @@ use crate::error::Error;
 
 /// The most workers that wait. One more fails with `overloaded`.
 const WAITERS_MAX: usize = 10_000;
-/// The longest time that a line ignores changes after a change that brought it no job. The change counter moves with every commit, also
-/// with those that concern no waiting worker.
+/// The longest time for which a queue ignores changes of the change counter after one that brought no job. The counter changes with every
+/// commit, also with those that make no job ready.
 const IGNORE_MAX: Duration = Duration::from_millis(50);
 
 /// All workers of this process that wait for jobs.
@@ -38,20 +38,22 @@ pub(crate) struct LeaseWaiters {
     pub(super) poll_every: Duration,
     /// Whether to listen for notifications. Cleared if they turn out to be unsupported.
     pub(super) listens: AtomicBool,
-    lines: Mutex<Lines>,
-    /// Wakes the watcher when the lines have changed.
+    state: Mutex<State>,
+    /// Wakes the watcher when workers have joined or a job becomes due.
     pub(super) changed: Notify,
     sender: Option<Arc<NotificationSender>>,
     pub(super) polls: AtomicU64,
     pub(super) received: AtomicU64,
 }
 
-/// The lines of all queues.
+/// The waiting workers of all queues, and the watcher.
 #[derive(Default)]
-pub(super) struct Lines {
+pub(super) struct State {
     next_id: u64,
-    waiters: usize,
-    lines: HashMap<QueueKey, Line>,
+    /// The number of waiting workers.
+    count: usize,
+    queues: HashMap<QueueKey, QueueWaiters>,
+    /// Whether a watcher is running.
     watched: bool,
     watcher: Option<JoinHandle<()>>,
     closed: bool,
@@ -59,16 +61,16 @@ pub(super) struct Lines {
 
 /// The workers that wait for jobs of one queue.
 #[derive(Default)]
-struct Line {
+struct QueueWaiters {
     by_kinds: HashMap<Arc<[JobKind]>, VecDeque<Waiter>>,
     /// When the next job is due, if known.
     due: Option<Instant>,
-    /// Until when changes are ignored.
+    /// Until when changes of the change counter are ignored.
     ignore_until: Option<Instant>,
-    /// How long changes are ignored after the last one that woke a worker. It doubles while changes bring no job.
+    /// How long changes are ignored after one that woke a worker. Doubles while changes bring no job.
     ignore_for: Duration,
-    /// Whether a change was ignored.
-    changed: bool,
+    /// Whether a change was ignored. It wakes a worker when the time is over.
+    change_ignored: bool,
 }
 
 struct Waiter {
@@ -76,7 +78,7 @@ struct Waiter {
     wake: Arc<Notify>,
 }
 
-/// One waiting worker, in the lines of all queues it wants jobs from. It leaves them when dropped.
+/// One waiting worker, in the lists of all queues it wants jobs from. Dropping it removes it from them.
 pub(crate) struct LeaseWaiter {
     waiters: Arc<LeaseWaiters>,
     id: u64,
@@ -102,7 +104,7 @@ impl LeaseWaiters {
             store,
             poll_every,
             listens: listens.into(),
-            lines: Mutex::default(),
+            state: Mutex::default(),
             changed: Notify::new(),
             sender,
             polls: AtomicU64::new(0),
@@ -122,25 +124,25 @@ impl LeaseWaiters {
 
     /// Returns the number of workers that wait for jobs.
     pub(crate) fn count(&self) -> usize {
-        self.lines().waiters
+        self.state().count
     }
 
-    /// Adds a worker. It must join before it first tries to lease jobs: otherwise it would miss a wake-up in between.
-    pub(crate) fn join(self: &Arc<Self>, tenant: &Tenant, ask: &LeaseRequest) -> Result<LeaseWaiter, Error> {
-        let mut kinds = ask.kinds.clone();
+    /// Adds a worker. It must join before it first tries to lease jobs. Otherwise it would miss a job that becomes ready in between.
+    pub(crate) fn join(self: &Arc<Self>, tenant: &Tenant, request: &LeaseRequest) -> Result<LeaseWaiter, Error> {
+        let mut kinds = request.kinds.clone();
         kinds.sort();
         let (kinds, wake): (Arc<[JobKind]>, _) = (kinds.into(), Arc::new(Notify::new()));
-        let queues: Vec<QueueKey> = ask.queues.iter().map(|queue| (tenant.clone(), queue.clone())).collect();
-        let mut lines = self.lines();
-        if lines.waiters >= WAITERS_MAX {
-            return Err(Error::Overloaded { waiting: lines.waiters });
+        let queues: Vec<QueueKey> = request.queues.iter().map(|queue| (tenant.clone(), queue.clone())).collect();
+        let mut state = self.state();
+        if state.count >= WAITERS_MAX {
+            return Err(Error::Overloaded { waiting: state.count });
         }
-        lines.waiters += 1;
-        lines.next_id += 1;
-        let id = lines.next_id;
-        drop(lines);
+        state.count += 1;
+        state.next_id += 1;
+        let id = state.next_id;
+        drop(state);
         let waiter = LeaseWaiter { waiters: self.clone(), id, queues, kinds, wake };
-        waiter.queue_up();
+        waiter.rejoin();
         Ok(waiter)
     }
 
@@ -152,20 +154,22 @@ impl LeaseWaiters {
         if entry.wakes.queues.is_empty() {
             return;
         }
-        let mut lines = self.lines();
-        if lines.waiters == 0 {
+        let mut state = self.state();
+        if state.count == 0 {
             return;
         }
         let mut due_later = false;
         for Ready { queue, kind, count, due_in } in &entry.wakes.queues {
-            let Some(line) = lines.lines.get_mut(&(entry.context.tenant.clone(), queue.clone())) else { continue };
+            let Some(queue_waiters) = state.queues.get_mut(&(entry.context.tenant.clone(), queue.clone())) else {
+                continue;
+            };
             if let Some(due_in) = due_in {
-                line.note_due(Instant::now() + Duration::from(*due_in));
+                queue_waiters.note_due(Instant::now() + Duration::from(*due_in));
                 due_later = true;
             }
-            line.wake(kind.as_ref(), *count);
+            queue_waiters.wake(kind.as_ref(), *count);
         }
-        drop(lines);
+        drop(state);
         if due_later {
             self.changed.notify_one();
         }
@@ -177,25 +181,25 @@ impl LeaseWaiters {
         if let Some(sender) = &self.sender {
             sender.send_queue(queue);
         }
-        if let Some(line) = self.lines().lines.get_mut(queue) {
-            line.wake(None, 1);
+        if let Some(queue_waiters) = self.state().queues.get_mut(queue) {
+            queue_waiters.wake(None, 1);
         }
     }
 
     /// Starts the watcher, or wakes it if it is running.
     fn watch(self: &Arc<Self>) {
-        let mut lines = self.lines();
-        if lines.watched || lines.closed {
+        let mut state = self.state();
+        if state.watched || state.closed {
             self.changed.notify_one();
             return;
         }
-        lines.watched = true;
-        lines.watcher = Some(tokio::spawn(Watcher::new(self.clone()).run()));
+        state.watched = true;
+        state.watcher = Some(tokio::spawn(Watcher::new(self.clone()).run()));
     }
 
     /// Stops the watcher.
     pub(crate) fn stop(&self) {
-        self.lines().closed = true;
+        self.state().closed = true;
         self.changed.notify_one();
     }
 
@@ -205,56 +209,56 @@ impl LeaseWaiters {
         if let Some(sender) = &self.sender {
             sender.flush().await;
         }
-        let watcher = self.lines().watcher.take();
+        let watcher = self.state().watcher.take();
         if let Some(watcher) = watcher {
             let _ = watcher.await;
         }
     }
 
-    pub(super) fn lines(&self) -> MutexGuard<'_, Lines> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Lines {
-    /// Handles a change of the change counter: some process has committed.
+impl State {
+    /// Handles a change of the change counter, which means that a process has committed.
     pub(super) fn note_change(&mut self, now: Instant) {
-        self.lines.values_mut().for_each(|line| line.note_change(now));
+        self.queues.values_mut().for_each(|queue_waiters| queue_waiters.note_change(now));
     }
 
-    /// Wakes one worker of each line that a notification concerns.
+    /// Wakes one worker of each queue that a notification names.
     pub(super) fn wake_for(&mut self, notification: &Notification) {
-        let concerned = self.lines.iter_mut().filter(|(key, _)| notification.concerns(key));
-        concerned.for_each(|(_, line)| line.wake(None, 1));
+        let concerned = self.queues.iter_mut().filter(|(key, _)| notification.concerns(key));
+        concerned.for_each(|(_, queue_waiters)| queue_waiters.wake(None, 1));
     }
 
-    /// Wakes one worker of each line.
+    /// Wakes one worker of each queue and list of kinds.
     pub(super) fn wake_one_each(&mut self) {
-        self.lines.values_mut().for_each(|line| line.wake(None, 1));
+        self.queues.values_mut().for_each(|queue_waiters| queue_waiters.wake(None, 1));
     }
 
-    /// Wakes workers for jobs that are due now, and returns what the watcher does next. `lingers` is whether the watcher stays when no
-    /// worker waits.
+    /// Wakes workers for jobs that are due now, and returns what the watcher does next. If `lingers`, the watcher keeps listening although
+    /// no worker waits.
     pub(super) fn wake_due(&mut self, now: Instant, lingers: bool) -> Next {
-        if self.closed || (self.waiters == 0 && !lingers) {
+        if self.closed || (self.count == 0 && !lingers) {
             self.watched = false;
             return Next::Stop;
         }
-        if self.waiters == 0 {
+        if self.count == 0 {
             return Next::Idle;
         }
         let mut next = now + BACKSTOP;
-        for line in self.lines.values_mut() {
-            if line.changed {
-                line.note_change(now);
+        for queue_waiters in self.queues.values_mut() {
+            if queue_waiters.change_ignored {
+                queue_waiters.note_change(now);
             }
-            if let Some(until) = line.ignore_until.filter(|_| line.changed) {
+            if let Some(until) = queue_waiters.ignore_until.filter(|_| queue_waiters.change_ignored) {
                 next = next.min(until);
             }
-            match line.due {
+            match queue_waiters.due {
                 Some(due) if due <= now => {
-                    line.due = None;
-                    line.wake(None, 1);
+                    queue_waiters.due = None;
+                    queue_waiters.wake(None, 1);
                 }
                 Some(due) => next = next.min(due),
                 None => {}
@@ -264,22 +268,22 @@ impl Lines {
     }
 }
 
-impl Line {
+impl QueueWaiters {
     fn note_due(&mut self, at: Instant) {
         self.due = Some(self.due.map_or(at, |known| known.min(at)));
     }
 
-    /// Wakes one worker to find out whether a change brought jobs for this queue. As long as changes bring none, this happens less and
-    /// less often.
+    /// Wakes one worker of each list of kinds, which finds out whether the change made jobs ready. The pauses between such wake-ups grow
+    /// while changes bring no job.
     fn note_change(&mut self, now: Instant) {
         if self.ignore_until.is_some_and(|until| now < until) {
-            self.changed = true;
+            self.change_ignored = true;
             return;
         }
         let quiet = self.ignore_until.is_none_or(|until| now > until + IGNORE_MAX);
         self.ignore_for = if quiet { POLL_EVERY } else { (self.ignore_for * 2).min(IGNORE_MAX) };
         self.ignore_until = Some(now + self.ignore_for);
-        self.changed = false;
+        self.change_ignored = false;
         self.wake(None, 1);
     }
 
@@ -300,24 +304,24 @@ impl Line {
 }
 
 impl LeaseWaiter {
-    /// Joins the end of every line of its queues that it is not in. Being woken removes a worker from a line.
-    pub(crate) fn queue_up(&self) {
-        let mut lines = self.waiters.lines();
+    /// Appends the worker to the lists of its queues that it is not in. A wake-up removes it from the list that it came from.
+    pub(crate) fn rejoin(&self) {
+        let mut state = self.waiters.state();
         for queue in &self.queues {
-            let line = lines.lines.entry(queue.clone()).or_default();
-            let waiters = line.by_kinds.entry(self.kinds.clone()).or_default();
+            let queue_waiters = state.queues.entry(queue.clone()).or_default();
+            let waiters = queue_waiters.by_kinds.entry(self.kinds.clone()).or_default();
             if !waiters.iter().any(|waiter| waiter.id == self.id) {
                 waiters.push_back(Waiter { id: self.id, wake: self.wake.clone() });
             }
         }
     }
 
-    /// Records that the worker got jobs, so that its lines stop ignoring changes.
+    /// Records that the worker got jobs. Its queues stop ignoring changes.
     pub(crate) fn note_found(&self) {
-        let mut lines = self.waiters.lines();
+        let mut state = self.waiters.state();
         for queue in &self.queues {
-            if let Some(line) = lines.lines.get_mut(queue) {
-                (line.ignore_until, line.changed) = (None, false);
+            if let Some(queue_waiters) = state.queues.get_mut(queue) {
+                (queue_waiters.ignore_until, queue_waiters.change_ignored) = (None, false);
             }
         }
     }
@@ -331,23 +335,23 @@ impl LeaseWaiter {
     /// Records that the next job is due after a span.
     pub(crate) fn note_due_in(&self, span: Duration) {
         let at = Instant::now() + span;
-        let mut lines = self.waiters.lines();
+        let mut state = self.waiters.state();
         for queue in &self.queues {
-            if let Some(line) = lines.lines.get_mut(queue) {
-                line.note_due(at);
+            if let Some(queue_waiters) = state.queues.get_mut(queue) {
+                queue_waiters.note_due(at);
             }
         }
-        drop(lines);
+        drop(state);
         self.waiters.changed.notify_one();
     }
 
     /// Wakes the next worker with the same kinds, because there may be more jobs than this one took.
     pub(crate) fn wake_next(&self) {
-        let mut lines = self.waiters.lines();
+        let mut state = self.waiters.state();
         for queue in &self.queues {
-            let line = lines.lines.get_mut(queue);
-            let next = line.and_then(|line| {
-                let waiters = line.by_kinds.get_mut(&self.kinds)?;
+            let queue_waiters = state.queues.get_mut(queue);
+            let next = queue_waiters.and_then(|queue_waiters| {
+                let waiters = queue_waiters.by_kinds.get_mut(&self.kinds)?;
                 let index = waiters.iter().position(|waiter| waiter.id != self.id)?;
                 waiters.remove(index)
             });
@@ -365,18 +369,18 @@ impl Drop for LeaseWaiter {
         if self.wake.notified().now_or_never().is_some() {
             self.wake_next();
         }
-        let mut lines = self.waiters.lines();
-        lines.waiters -= 1;
+        let mut state = self.waiters.state();
+        state.count -= 1;
         for queue in &self.queues {
-            let Some(line) = lines.lines.get_mut(queue) else { continue };
-            if let Some(waiters) = line.by_kinds.get_mut(&self.kinds) {
+            let Some(queue_waiters) = state.queues.get_mut(queue) else { continue };
+            if let Some(waiters) = queue_waiters.by_kinds.get_mut(&self.kinds) {
                 waiters.retain(|waiter| waiter.id != self.id);
                 if waiters.is_empty() {
-                    line.by_kinds.remove(&self.kinds);
+                    queue_waiters.by_kinds.remove(&self.kinds);
                 }
             }
-            if line.by_kinds.is_empty() {
-                lines.lines.remove(queue);
+            if queue_waiters.by_kinds.is_empty() {
+                state.queues.remove(queue);
             }
         }
     }

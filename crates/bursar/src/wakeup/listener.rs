@@ -37,7 +37,7 @@ impl NotificationListener {
         NotificationListener { notifier, state, backoff: BACKOFF, unsupported: false }
     }
 
-    /// Waits for the next notification; for ever if the store does not support them. Cancelling the wait loses no notification.
+    /// Waits for the next notification. If the store does not support notifications, it waits for ever. Cancelling loses no notification.
     pub(super) async fn next(&mut self) -> Notification {
         let Some(notifier) = self.notifier.clone() else { return pending().await };
         loop {
@@ -70,7 +70,7 @@ impl NotificationListener {
     }
 
     /// Returns whether all other processes notify this one, so that it need not poll often. For [`LISTENERS_CACHED`] after it began to
-    /// listen, others may rely on having found no listener, and send nothing.
+    /// listen, another process may still have cached that there is no listener.
     pub(super) fn is_reliable(&self) -> bool {
         matches!(&self.state, State::Listening { since, .. } if Instant::now() >= *since + LISTENERS_CACHED)
     }

@@ -17,11 +17,11 @@ pub(crate) const POLL_EVERY: Duration = Duration::from_millis(3);
 const POLL_EVERY_NOTIFIED: Duration = Duration::from_secs(1);
 /// The shortest interval of polls while polling fails.
 const POLL_EVERY_FAILED: Duration = Duration::from_millis(250);
-/// How long to poll often after another process began to write: the write can be read only once it is committed.
+/// How long to poll often after another process has begun to write. The watcher cannot know when that write is committed.
 const AFTER_WRITE: Duration = Duration::from_secs(1);
 /// How long the listener stays open after the last worker stopped waiting.
 const LINGER: Duration = Duration::from_secs(10);
-/// The interval at which one worker of each line is woken without a cause, in case a wake-up was lost.
+/// The interval at which one worker of each queue is woken without a notification, in case one was lost.
 pub(super) const BACKSTOP: Duration = Duration::from_secs(1);
 
 pub(super) struct Watcher {
@@ -60,10 +60,10 @@ impl Watcher {
             let now = Instant::now();
             if now >= self.backstop_at {
                 self.backstop_at = now + BACKSTOP;
-                self.waiters.lines().wake_one_each();
+                self.waiters.state().wake_one_each();
             }
             let lingers = self.listener.is_open() && self.idle_until.is_none_or(|until| now < until);
-            let next = self.waiters.lines().wake_due(now, lingers);
+            let next = self.waiters.state().wake_due(now, lingers);
             let wake_at = match next {
                 Next::At(at) => {
                     self.idle_until = None;
@@ -87,7 +87,7 @@ impl Watcher {
             self.writing_until = self.poll_at + AFTER_WRITE;
         } else {
             self.waiters.received.fetch_add(1, Ordering::Relaxed);
-            self.waiters.lines().wake_for(notification);
+            self.waiters.state().wake_for(notification);
         }
     }
 
@@ -102,7 +102,7 @@ impl Watcher {
             Ok(counter) if self.counter == Some(counter) => {}
             Ok(counter) => {
                 self.counter = Some(counter);
-                self.waiters.lines().note_change(Instant::now());
+                self.waiters.state().note_change(Instant::now());
             }
             Err(error) => {
                 tracing::debug!(%error, "polling for changes failed, retrying");

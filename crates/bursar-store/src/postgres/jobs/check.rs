@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use bursar_core::hold::Hold;
 use bursar_core::id::HoldId;
-use bursar_core::job::{Job, Place, line_up};
+use bursar_core::job::{Job, Place, compute_lines};
 use bursar_core::state::{HeldKey, ScopeKey, Tally};
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
@@ -150,8 +150,8 @@ impl PostgresStore {
         for (tenant, scope, state, budget) in rows {
             let key: ScopeKey = (stored_name("tenant", tenant)?, stored_name("scope", scope)?);
             let row = self.scope_row(&state, budget.as_deref())?;
-            let queries: Vec<_> = verify::asks(&key, &row).collect();
-            let sums = PgRows::new(&mut *conn, self, LockMode::Read).past(&queries).await?;
+            let queries: Vec<_> = verify::history_queries(&key, &row).collect();
+            let sums = PgRows::new(&mut *conn, self, LockMode::Read).window_histories(&queries).await?;
             report.check_scope(&key, &row, 0, &sums, Some(counts));
         }
         let awaited: Vec<(ScopeKey, bool)> = counts.awaited().map(|key| (key.clone(), false)).collect();
@@ -185,7 +185,7 @@ impl PostgresStore {
             let mut jobs =
                 rows.iter().map(|row| Ok(unpack_live(row, 0)?.0)).collect::<Result<Vec<Job>, StoreError>>()?;
             let before: Vec<Place> = jobs.iter().map(|job| job.life.place).collect();
-            let lines = line_up(jobs.iter_mut());
+            let lines = compute_lines(jobs.iter_mut());
             for (job, before) in jobs.iter().zip(before) {
                 if job.life.place != before {
                     let Columns { state, at, .. } = Columns::of(job);

@@ -98,7 +98,7 @@ macro_rules! barred {
     };
 }
 
-/// The text of a statement for a lock mode. A claim never waits for a locked job, because another job will do.
+/// The text of a statement for a lock mode. A claim never waits for a locked job, because another job can be leased instead.
 macro_rules! skip_locked {
     ($mode:expr, $sql:ident) => {
         match $mode {

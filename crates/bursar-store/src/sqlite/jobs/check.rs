@@ -1,6 +1,6 @@
 //! Verification of jobs, and the lines of flow keys after a rebuild.
 
-use bursar_core::job::{Job, Place, line_up};
+use bursar_core::job::{Job, Place, compute_lines};
 use bursar_core::name::{JobKind, Queue, Tenant};
 use bursar_core::state::Tally;
 use rusqlite::{Row, params};
@@ -83,7 +83,7 @@ fn check_job(rows: &SqliteRows<'_>, job: &Job, report: &mut Report) -> Result<()
 
 impl SqliteRows<'_> {
     /// Recomputes the lines of flow keys from the jobs after a rebuild, one flow key at a time.
-    pub(in crate::sqlite) fn line_up(&self) -> Result<(), StoreError> {
+    pub(in crate::sqlite) fn rebuild_lines(&self) -> Result<(), StoreError> {
         let next = "SELECT tenant, queue, flow FROM bursar_jobs
             WHERE flow <> '' AND (tenant, queue, flow) > (?1, ?2, ?3) ORDER BY tenant, queue, flow LIMIT 1";
         let of_key = format!("{LIVE} WHERE tenant = ?1 AND queue = ?2 AND flow = ?3");
@@ -98,7 +98,7 @@ impl SqliteRows<'_> {
             let mut names = LastNames::default();
             let mut jobs = self.all(&of_key, params![key.0, key.1, key.2], |row| names.read_live(row))?;
             let before: Vec<Place> = jobs.iter().map(|job| job.life.place).collect();
-            let lines = line_up(jobs.iter_mut());
+            let lines = compute_lines(jobs.iter_mut());
             for (job, before) in jobs.iter().zip(before) {
                 if job.life.place != before {
                     let Columns { state, at, .. } = Columns::of(job);

@@ -27,15 +27,15 @@ struct KindCursor {
 }
 
 impl SqliteRows<'_> {
-    /// Finds jobs for one request. Large payloads are loaded until `bytes_left` is used up.
+    /// Finds jobs for one query. Large payloads are loaded until `bytes_left` is used up.
     pub(in crate::sqlite) fn claim_one(
         &self,
-        ask: &ClaimQuery,
+        query: &ClaimQuery,
         now: Time,
         bytes_left: &mut usize,
     ) -> Result<Claimed, StoreError> {
-        let (due, next_at) = self.due_scheduled(&ask.queue, now)?;
-        let ready = self.ready(ask)?;
+        let (due, next_at) = self.due_scheduled(&query.queue, now)?;
+        let ready = self.ready(query)?;
         // The first job gets its payload even if no bytes are left, so that every queue can be leased from.
         *bytes_left = (*bytes_left).max(1);
         Ok(Claimed {
@@ -45,25 +45,25 @@ impl SqliteRows<'_> {
         })
     }
 
-    fn ready(&self, ask: &ClaimQuery) -> Result<Vec<Job>, StoreError> {
-        let kinds = self.kinds(&ask.queue, &ask.kinds)?;
+    fn ready(&self, query: &ClaimQuery) -> Result<Vec<Job>, StoreError> {
+        let kinds = self.kinds(&query.queue, &query.kinds)?;
         // Small pages for each kind, so that at most twice as many rows are read as requested.
-        let page = ask.count.div_ceil(kinds.len().max(1));
+        let page = query.count.div_ceil(kinds.len().max(1));
         let mut names = LastNames::default();
         let mut cursors = Vec::with_capacity(kinds.len());
         for kind in kinds {
             let mut cursor = KindCursor { kind, page: VecDeque::new(), after: Some((i64::MIN, id(0))) };
-            self.read_page(&mut cursor, &ask.queue, page, &mut names)?;
+            self.read_page(&mut cursor, &query.queue, page, &mut names)?;
             cursors.push(cursor);
         }
         let mut best = Vec::new();
-        while best.len() < ask.count {
+        while best.len() < query.count {
             let first = |cursor: &KindCursor| cursor.page.front().map(|job| (job.life.rank, job.id));
             let not_empty = cursors.iter_mut().filter(|cursor| !cursor.page.is_empty());
             let Some(cursor) = not_empty.min_by_key(|cursor| first(cursor)) else { break };
             let job = cursor.page.pop_front().expect("the page is not empty");
             if cursor.page.is_empty() {
-                self.read_page(cursor, &ask.queue, page, &mut names)?;
+                self.read_page(cursor, &query.queue, page, &mut names)?;
             }
             best.push(job);
         }
@@ -152,7 +152,7 @@ impl SqliteRows<'_> {
         Ok((jobs, next))
     }
 
-    /// Returns jobs behind the first of a line, the best rank first.
+    /// Returns jobs behind the head of a line, the best rank first.
     pub(in crate::sqlite) fn jobs_behind(&self, line: &LineKey, count: usize) -> Result<Vec<Job>, StoreError> {
         let sql =
             "SELECT id, tenant, queue, kind, flow, state, at, spec, life FROM bursar_jobs INDEXED BY bursar_jobs_lines

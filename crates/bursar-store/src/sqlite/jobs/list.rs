@@ -155,8 +155,8 @@ pub(in crate::sqlite) fn figures(
     })
 }
 
-/// Sums the jobs in each state over at most `QUEUES_COUNTED` queues. Seeks from one queue to the next instead of reading the figures of
-/// minutes.
+/// Sums the jobs in each state over at most `QUEUES_COUNTED` queues. Seeks from one queue to the next instead of reading the figures
+/// per minute.
 pub(in crate::sqlite) fn job_counts(shared: &Shared, conn: &Connection) -> Result<Vec<(JobState, i64)>, StoreError> {
     let next =
         "SELECT tenant, queue FROM bursar_tallies WHERE (tenant, queue) > (?1, ?2) ORDER BY tenant, queue LIMIT 1";

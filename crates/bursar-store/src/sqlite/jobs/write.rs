@@ -21,7 +21,7 @@ const END: &str = "INSERT OR REPLACE INTO bursar_ended_jobs (id, tenant, queue, 
 const ADD_HELD: &str = "INSERT INTO bursar_held (tenant, queue, kind, unit, high, low) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
     ON CONFLICT DO UPDATE SET high = high + excluded.high + ((low + excluded.low) >> 32),
         low = (low + excluded.low) & 4294967295";
-const REVIVE: &str = "DELETE FROM bursar_ended_jobs WHERE id = ?1";
+const DELETE_ENDED: &str = "DELETE FROM bursar_ended_jobs WHERE id = ?1";
 
 impl SqliteRows<'_> {
     /// Writes jobs, job keys, queues, schedules and figures. New rows of live jobs are added to `encoded` instead.
@@ -31,7 +31,7 @@ impl SqliteRows<'_> {
             update: self.prepare(UPDATE)?,
             delete: self.prepare(DELETE)?,
             end: self.prepare(END)?,
-            revive: self.prepare(REVIVE)?,
+            delete_ended: self.prepare(DELETE_ENDED)?,
             buffer: Vec::new(),
         };
         for (id, change) in ws.jobs.changes() {
@@ -50,7 +50,7 @@ impl SqliteRows<'_> {
 
     fn delete_job(&self, statements: &mut Statements<'_>, job: JobId) -> Result<(), StoreError> {
         statements.delete.run([id(job.0)])?;
-        statements.revive.run([id(job.0)])?;
+        statements.delete_ended.run([id(job.0)])?;
         for owner in [job.0, job.result_key()] {
             self.run("DELETE FROM bursar_payloads WHERE id = ?1", [id(owner)])?;
         }
@@ -113,7 +113,7 @@ struct Statements<'a> {
     update: Statement<'a>,
     delete: Statement<'a>,
     end: Statement<'a>,
-    revive: Statement<'a>,
+    delete_ended: Statement<'a>,
     /// Reused for the encoding of each row.
     buffer: Vec<u8>,
 }
@@ -130,7 +130,7 @@ impl Statements<'_> {
         let life = MutableFields::of(job).pack_to(&mut self.buffer);
         let is_live = self.update.run(params![id(job.id.0), job.queue.as_str(), state, rank, at, awaits, life])? > 0;
         if !is_live {
-            self.revive.run([id(job.id.0)])?;
+            self.delete_ended.run([id(job.id.0)])?;
         }
         Ok(is_live)
     }

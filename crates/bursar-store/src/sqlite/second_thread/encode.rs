@@ -48,7 +48,7 @@ impl JournalRow {
     }
 }
 
-/// A batch, and its entries as JSON in chunks. Each chunk is encoded once, by the thread that asks for it first.
+/// A batch, and its entries as JSON in chunks. Each chunk is encoded once, by the thread that needs it first.
 struct EncodedEntries {
     batch: Batch,
     chunks: Vec<OnceLock<String>>,

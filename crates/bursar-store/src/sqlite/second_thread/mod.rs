@@ -7,17 +7,17 @@
 //! 2. It encodes the journal's entries as JSON while the writer thread writes the remaining rows ([`encode`]).
 //! 3. It frees the memory of the batch after the callers have their answers ([`SecondThread::free`]).
 //!
-//! Neither thread depends on the other being fast. The second thread may get no core while callers are busy, so the writer thread
-//! takes the next step itself whenever it has no rows to write, and encodes entries that are not encoded yet. A batch of a few
+//! The second thread may get no processor core while callers are busy. So the writer thread takes the next step itself whenever it has
+//! no rows to write, and encodes entries that are not encoded yet. A batch of a few
 //! requests is decided and encoded by the writer thread alone, because the hand-over would take longer than the work.
 //!
 //! A batch stays one transaction. An error on the writer thread or a panic on either thread rolls all of it back. The rows that are
 //! written do not depend on which thread decided which request.
 //!
-//! # What it brings
+//! # Measured effect
 //!
-//! 43,856 commands a second against 37,003 without it, which is 18 % more: 1,000 concurrent callers, the median of ten rounds with
-//! and ten without, run in turn, in November 2026.
+//! With 1,000 concurrent callers, a store commits 43,856 commands a second with it and 37,003 without it (18 % more). Both numbers are
+//! medians of ten alternating rounds, measured in November 2026.
 
 pub(super) mod decide;
 pub(super) mod encode;

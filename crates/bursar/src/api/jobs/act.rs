@@ -129,14 +129,14 @@ impl Jobs<'_> {
         Ok(Acted { answers, next, replayed })
     }
 
-    /// Counts the jobs that match a filter, up to `most`.
-    pub async fn count(&self, filter: &JobFilter, most: usize) -> Result<JobCount, Error> {
+    /// Counts the jobs that match a filter, up to `limit`.
+    pub async fn count(&self, filter: &JobFilter, limit: usize) -> Result<JobCount, Error> {
         let (mut found, mut after) = (0, None);
         loop {
             let page = self.list(filter, after, PAGE).await?;
             found += page.len();
-            if found > most {
-                return Ok(JobCount { found: most, more: true });
+            if found > limit {
+                return Ok(JobCount { found: limit, more: true });
             }
             if !is_full(&page, PAGE) {
                 return Ok(JobCount { found, more: false });

@@ -15,8 +15,8 @@ use crate::wakeup::feed::{ProgressNotices, Progressed};
 
 impl Jobs<'_> {
     /// Leases jobs that are ready now. Each belongs to the caller until its lease expires; a heartbeat renews it.
-    pub async fn lease(&self, ask: LeaseRequest) -> Result<Leased, Error> {
-        match self.0.execute(Op::Lease(ask)).await? {
+    pub async fn lease(&self, request: LeaseRequest) -> Result<Leased, Error> {
+        match self.0.execute(Op::Lease(request)).await? {
             Answer::Leased(leased) => Ok(leased),
             other => Err(unexpected(&other)),
         }
@@ -24,13 +24,13 @@ impl Jobs<'_> {
 
     /// Leases jobs, and waits up to `wait` (a minute at most) if none is ready. If the call is cancelled, jobs that were leased for it
     /// are returned to their queue.
-    pub async fn lease_wait(&self, ask: LeaseRequest, wait: Duration) -> Result<Leased, Error> {
+    pub async fn lease_wait(&self, request: LeaseRequest, wait: Duration) -> Result<Leased, Error> {
         let deadline = Instant::now() + wait.min(WAIT_MAX.into());
-        // Joined before it asks, so that it misses nothing that becomes ready in between.
-        let waiter = self.0.inner.lease_waiters.join(&self.0.context.tenant, &ask)?;
+        // The worker joins before it tries to lease, so that it misses no job that becomes ready in between.
+        let waiter = self.0.inner.lease_waiters.join(&self.0.context.tenant, &request)?;
         loop {
-            let leased = self.lease(ask.clone()).await?;
-            if leased.jobs.len() >= ask.capacity as usize {
+            let leased = self.lease(request.clone()).await?;
+            if leased.jobs.len() >= request.capacity as usize {
                 waiter.wake_next();
             }
             if !leased.jobs.is_empty() {
@@ -46,7 +46,7 @@ impl Jobs<'_> {
             if timeout_at(deadline, waiter.woken()).await.is_err() {
                 return Ok(leased);
             }
-            waiter.queue_up();
+            waiter.rejoin();
         }
     }
 
@@ -70,9 +70,9 @@ impl Jobs<'_> {
     /// Reports the progress of a job to listeners in this process ([`Jobs::listen_progress`]), and renews its lease. Progress is not stored.
     pub async fn progress(&self, beat: HeartbeatItem, progress: Progress) -> Result<Renewed, Error> {
         progress.check()?;
-        let beaten = self.heartbeat(beat.clone()).await?;
+        let renewed = self.heartbeat(beat.clone()).await?;
         self.tell_progress(&beat, progress);
-        Ok(beaten)
+        Ok(renewed)
     }
 
     /// Reports progress without renewing the lease.

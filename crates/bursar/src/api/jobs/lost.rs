@@ -117,7 +117,7 @@ async fn charge_dropped(bursar: Bursar, mut uncharged: Uncharged) {
     let on_retry = |error: &Error| {
         tracing::warn!(job = %item.job, fence = item.fence, %error, "charging the usage of a lost lease failed, retrying");
     };
-    let charged = retry_on_drop::attempts(|| charge(&bursar, &item), on_retry).await;
+    let charged = retry_on_drop::retry_transient(|| charge(&bursar, &item), on_retry).await;
     uncharged.0 = None;
     if let Err(error) = charged {
         tracing::error!(?item, %error, "usage of a lost lease not charged");
