@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  commit ──▶ Feed ──▶ LeaseWaiters     wakes workers of this process that wait for the queue
-//!                  ├─▶ NotificationSender ──▶ other processes (PostgreSQL: NOTIFY)
+//!                  │    └─▶ NotificationSender ──▶ other processes (PostgreSQL: NOTIFY)
 //!                  ├─▶ BudgetWaiters    resumes jobs that wait for units of a scope
 //!                  └─▶ listeners of `Bursar::listen`
 //!  other processes ──▶ NotificationListener ──▶ LeaseWaiters
