@@ -285,9 +285,9 @@ fn recovery_steps(url: &str) -> String {
         Err(_) => format!("check the path {shown}, or create an empty database there with `bursar migrate`"),
         Ok(file) if file.permissions().readonly() => format!("make {shown} and its folder writable"),
         Ok(_) => format!(
-            "if {shown} is a Bursar database of another version, run `bursar migrate` with the newest bursar. If it is \
-             damaged, `bursar doctor --fix` writes a new file next to it if the journal is readable; otherwise move \
-             {shown} and its -wal and -shm files away and restore a backup with `bursar restore`"
+            "if another version of bursar wrote {shown}, run `bursar migrate` with the newest release. If the file is damaged, \
+             run `bursar doctor --fix`, which writes a new file from the journal if that is readable. Otherwise move {shown} \
+             and its -wal and -shm files away, and restore a backup with `bursar restore`"
         ),
     }
 }
