@@ -183,7 +183,7 @@ impl Server {
         app.stop();
         drop(listener);
         if tokio::time::timeout(app.limits.drain, graceful.shutdown()).await.is_err() {
-            tracing::warn!("shutdown timed out, closing connections with running requests (limits.drain_ms)");
+            tracing::warn!("shutdown timed out with requests still running (limits.drain_ms)");
         }
     }
 }
