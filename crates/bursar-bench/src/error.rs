@@ -23,7 +23,7 @@ pub enum BenchError {
     #[error("the measurement is invalid: verify found violations: {0}")]
     NotClean(String),
     /// The process received a signal.
-    #[error("interrupted; the bench databases were removed")]
+    #[error("interrupted; the databases of the benchmark were removed")]
     Interrupted,
     /// Another error that makes the measurement invalid.
     #[error("{0}")]

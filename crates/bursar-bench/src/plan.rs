@@ -211,7 +211,7 @@ impl Options {
             | (Some(_), None | Some(Baseline::None | Baseline::Empty)) => Ok(()),
             (Some(bench), Some(baseline)) => {
                 let (bench, baseline) = (bench.as_str(), baseline.as_str());
-                wrong(&format!("{bench} has no baseline {baseline}; it has empty and none"))
+                wrong(&format!("{bench} has no baseline {baseline}; use empty or none"))
             }
             (None, Some(Baseline::Empty)) => {
                 wrong("the baseline empty is only for enqueue, enqueue-bulk, drain, drain-worker and latency")
@@ -225,7 +225,7 @@ impl Options {
         match self.baseline {
             Some(other) if other != Baseline::None && other != usual => {
                 let (other, usual) = (other.as_str(), usual.as_str());
-                Err(BenchError::Usage(format!("{name} has no baseline {other}; it has {usual} and none")))
+                Err(BenchError::Usage(format!("{name} has no baseline {other}; use {usual} or none")))
             }
             _ => Ok(()),
         }
@@ -421,7 +421,7 @@ macro_rules! names {
 }
 
 names!(
-    Bench, "bench",
+    Bench, "benchmark",
     "command" => Command, "hold" => Hold, "settle" => Settle, "enqueue" => Enqueue, "enqueue-bulk" => EnqueueBulk,
     "drain" => Drain, "latency" => Latency, "meter" => Meter, "http" => Http, "drain-worker" => DrainWorker
 );

@@ -66,7 +66,7 @@ impl Server {
             sqlx::query_scalar("SELECT current_setting('server_version')").fetch_one(&mut conn).await?;
         conn.close().await?;
         let location = match &self.cluster {
-            Some(cluster) => format!("a throwaway server in {}", cluster.folder().display()),
+            Some(cluster) => format!("a temporary server in {}", cluster.folder().display()),
             None => "the named server".to_owned(),
         };
         Ok(format!("postgres: version {version}, {}, {location}", settings.join(", ")))

@@ -87,7 +87,9 @@ fn parent_folder(url: &str) -> Result<PathBuf, BenchError> {
         return Err(BenchError::Usage("not a database URL: use sqlite://PATH or postgres://…".into()));
     };
     if path.is_empty() || path == ":memory:" {
-        return Err(BenchError::Usage("a bench needs a disk: use sqlite://PATH or postgres://…".into()));
+        return Err(BenchError::Usage(
+            "a benchmark needs a database on disk: use sqlite://PATH or postgres://…".into(),
+        ));
     }
     let parent = Path::new(path).parent().filter(|parent| !parent.as_os_str().is_empty());
     Ok(parent.unwrap_or(Path::new(".")).to_owned())

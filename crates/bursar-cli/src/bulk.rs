@@ -61,7 +61,7 @@ impl Filter {
 /// The jobs to operate on: ids, a filter, or all.
 #[derive(Args)]
 pub(crate) struct Selection {
-    /// Job ids
+    /// Job ids, instead of a filter
     #[arg(value_name = "ID")]
     ids: Vec<JobId>,
     #[command(flatten)]
@@ -160,7 +160,7 @@ pub(crate) async fn act(
     let Selection { ids, filter, all, dry_run, yes, reason } = selection;
     let filters = all || !filter.is_empty();
     if ids.is_empty() != filters {
-        let detail = "nothing was changed; select jobs either by ids, or by a filter such as --queue, or with --all";
+        let detail = "pass either job ids or a filter such as --queue (--all selects all jobs); nothing was changed";
         return Err(Problem::invalid("jobs".into(), detail));
     }
     if filters {
@@ -228,7 +228,11 @@ async fn act_on_matching(
     let mut answer = BulkAnswer { matched: found, dry_run: which.dry_run, ..BulkAnswer::default() };
     let many = format!("{}{}", if more { "more than " } else { "" }, counted(found, "job"));
     if which.dry_run || found == 0 {
-        context.out.data(&answer, || format!("{many} would be {participle}"))?;
+        let text = match which.dry_run {
+            true => format!("{many} would be {participle}"),
+            false => "no job matches; nothing was changed".to_owned(),
+        };
+        context.out.data(&answer, || text)?;
         return Ok(Exit::Done);
     }
     if !yes {

@@ -92,13 +92,13 @@ pub(crate) enum Command {
     Verify,
     /// Rebuild every table from the journal
     Rebuild(maintenance::Rebuild),
-    /// Record the holds that have expired
+    /// Record expired holds in the journal
     Sweep(maintenance::Sweep),
     /// Diagnose the database and suggest repairs
     Doctor(doctor::Doctor),
     /// Print the OpenAPI document of the HTTP API
     Openapi(openapi::Openapi),
-    /// Measure throughput and latency on this machine, next to a baseline
+    /// Measure throughput and latency on this machine, and compare them with a baseline
     Bench(bench::Bench),
     /// Print a completion script for a shell
     Completions(completions::Completions),

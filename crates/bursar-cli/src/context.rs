@@ -38,7 +38,7 @@ impl Context {
     pub(crate) async fn on_database(args: &ConfiguredArgs) -> Result<Context, Problem> {
         if let Some(path) = sqlite_path(args.config.database.url()).filter(|path| !path.exists()) {
             let hint = "create it with `bursar migrate`, or run `bursar dev` for a demo database in ./bursar-data";
-            let detail = format!("unavailable: the database file {} does not exist; {hint}", path.display());
+            let detail = format!("the database file {} does not exist; {hint}", path.display());
             return Err(Problem::new(Kind::Unavailable, detail));
         }
         Context::start(args, args.config.database.url(), false).await

@@ -109,13 +109,18 @@ fn hint(problem: &Problem) -> Option<String> {
         Kind::QuotaExceeded => {
             "nothing was changed; wait for the quota to reset, or raise it with `bursar meter limit`"
         }
-        Kind::UnknownScope => "create a budget with `bursar budget define SCOPE --limit AMOUNT:WINDOW`",
+        Kind::UnknownScope => {
+            "nothing was changed; create a budget with `bursar budget define SCOPE --limit AMOUNT:WINDOW`"
+        }
         Kind::NotFound => "check the id or name, and --tenant",
         Kind::AlreadySettled => "nothing was changed; `bursar hold show` shows how the hold was settled",
-        Kind::LeaseLost => "`bursar job show` shows the state of the job",
+        Kind::LeaseLost => "stop working on the job; `bursar job show` shows its state",
         Kind::Changed => "nothing was changed; run the command again",
-        Kind::Busy | Kind::Overloaded => "nothing was changed; retry",
-        Kind::UnknownOutcome => "the request may have been executed; repeat it with the same --key",
+        Kind::Busy => "nothing was changed; if it stays busy, look for another process that uses the database",
+        Kind::Overloaded => "nothing was changed; send fewer requests at the same time",
+        Kind::UnknownOutcome => {
+            "repeat the command with the same --key; without a key, check first whether it took effect"
+        }
         Kind::Unauthorized => "pass a valid token with BURSAR_TOKEN, BURSAR_TOKEN_FILE or --token",
         _ => return None,
     };

@@ -23,9 +23,8 @@ pub(crate) fn dump(url: &str, to: &Path, out: Output) -> Result<u64, Problem> {
     if let Some(program) = find_program("pg_restore") {
         run(Command::new(program).arg("--list").arg(&part.0))?;
     }
-    let failed = |error: std::io::Error| {
-        Problem::new(Kind::Unavailable, format!("unavailable: {} cannot be written: {error}", to.display()))
-    };
+    let failed =
+        |error: std::io::Error| Problem::new(Kind::Unavailable, format!("{} cannot be written: {error}", to.display()));
     let file = File::open(&part.0).map_err(failed)?;
     file.sync_all().map_err(failed)?;
     let bytes = file.metadata().map_err(failed)?.len();
@@ -76,7 +75,7 @@ fn run(command: &mut Command) -> Result<(), Problem> {
     let program = Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).output();
     let failed = |why: &str| {
-        let detail = format!("unavailable: {program} failed; nothing was changed: {why}");
+        let detail = format!("{program} failed; nothing was changed: {why}");
         Problem::new(Kind::Unavailable, detail)
     };
     let output = output.map_err(|error| failed(&error.to_string()))?;
@@ -102,7 +101,7 @@ fn find_program(name: &str) -> Option<PathBuf> {
 fn not_installed(program: &str, arguments: &str, file: &Path, url: &str) -> Problem {
     let url = split_password(url).map_or_else(|| url.to_owned(), |(before, _, after)| format!("{before}{after}"));
     let detail = format!(
-        "unavailable: {program} is not installed; nothing was changed; install PostgreSQL's client programs, or run elsewhere: \
+        "{program} is not installed; nothing was changed; install PostgreSQL's client programs, or run elsewhere: \
          {program} --dbname='{url}' {arguments} {}",
         file.display()
     );

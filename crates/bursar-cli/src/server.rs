@@ -33,19 +33,19 @@ pub(crate) async fn run(
     // A parent process reads this line to learn the port, so it is flushed at once.
     let mut stdout = std::io::stdout();
     let _ = writeln!(stdout, "listening on http://{address}").and_then(|()| stdout.flush());
-    tracing::info!(%address, version = env!("CARGO_PKG_VERSION"), "listening");
+    tracing::info!(%address, version = env!("CARGO_PKG_VERSION"), "server listening");
     ready(address);
     let stop = async move {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        tracing::info!("shutting down: draining requests in flight");
+        tracing::info!("server shutting down, draining requests in flight");
     };
     let releasing = tokio::spawn(memory_release::run());
     server.run(stop).await;
     releasing.abort();
-    tracing::info!("shut down");
+    tracing::info!("server stopped");
     Ok(())
 }
 

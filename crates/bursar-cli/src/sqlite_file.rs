@@ -24,8 +24,7 @@ pub(crate) fn create_default_folder(url: &str) -> Result<(), Problem> {
 /// Creates a folder and its parents.
 pub(crate) fn create_folder(folder: &Path) -> Result<(), Problem> {
     std::fs::create_dir_all(folder).map_err(|error| {
-        let detail =
-            format!("unavailable: the folder {} cannot be created ({error}); choose another one", folder.display());
+        let detail = format!("the folder {} cannot be created ({error}); choose another one", folder.display());
         Problem::new(Kind::Unavailable, detail)
     })
 }

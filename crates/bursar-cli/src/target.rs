@@ -77,7 +77,7 @@ pub(crate) fn forbid_server_flag(args: &GlobalArgs) -> Result<(), Problem> {
 
 /// The problem of a database-only command that was pointed at a server.
 pub(crate) fn database_only() -> Problem {
-    let detail = "this command works on a database, not over a server: pass --database instead of --server";
+    let detail = "this command works on a database, not on a server; pass --database instead of --server";
     Problem::invalid("server".into(), detail)
 }
 

@@ -136,7 +136,10 @@ impl Call {
             let error = match timeout_at(until, self.attempt(request.clone(), parse)).await {
                 Ok(Ok(answer)) => return Ok(answer),
                 Ok(Err(error)) => error,
-                Err(elapsed) => AttemptError::Transport(TransportError { sent: true, source: elapsed.into() }),
+                Err(_) => {
+                    let source = "no answer arrived within the timeout".into();
+                    AttemptError::Transport(TransportError { sent: true, source })
+                }
             };
             attempts += 1;
             let delay = self.retry_delay(&error, attempts, key.is_some());

@@ -17,13 +17,16 @@ pub enum Error {
     #[error(transparent)]
     Invalid(#[from] Invalid),
     /// The server could not be reached. The request was not executed.
-    #[error("the server cannot be reached: {source}")]
+    #[error(
+        "the server cannot be reached: {}; nothing was changed; check its URL, and that it is running",
+        causes(.source.as_ref())
+    )]
     Unreachable {
         /// The error of the last attempt.
         source: Box<dyn StdError + Send + Sync>,
     },
     /// The request was sent and not answered: it may have been executed. A retry with the same key is safe.
-    #[error("unknown outcome: the request may have been executed, but no answer arrived: {source}")]
+    #[error("unknown outcome: the request may have been executed, but no answer arrived: {}", causes(.source.as_ref()))]
     UnknownOutcome {
         /// The idempotency key of the request; `None` if it had none.
         key: Option<IdempotencyKey>,
@@ -31,13 +34,28 @@ pub enum Error {
         source: Box<dyn StdError + Send + Sync>,
     },
     /// The answer does not have the expected form; it may come from a proxy or from another version of the server.
-    #[error("the answer with status {status} cannot be read: {detail}")]
+    #[error("the answer with status {status} cannot be read: {detail}; check that the URL is that of a Bursar server")]
     Unreadable {
         /// The HTTP status of the answer.
         status: u16,
         /// Why it cannot be parsed.
         detail: String,
     },
+}
+
+/// Formats an error with all its causes. The error of a connection names the reason only in its causes.
+fn causes(error: &(dyn StdError + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let cause_text = cause.to_string();
+        if !text.ends_with(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        next = cause.source();
+    }
+    text
 }
 
 impl Error {

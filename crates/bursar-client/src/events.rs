@@ -140,7 +140,7 @@ impl Events {
         let response = match timeout(OPEN_TIMEOUT, client.shared.transport.send(request)).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => return Err(unreachable(error.source)),
-            Err(elapsed) => return Err(unreachable(elapsed.into())),
+            Err(_) => return Err(unreachable("the event stream did not open within the timeout".into())),
         };
         let (head, body) = response.into_parts();
         if head.status.is_success() {

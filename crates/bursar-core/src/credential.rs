@@ -144,7 +144,7 @@ pub struct Capabilities {
     pub blobs: BlobCapabilities,
     /// Events it may emit.
     pub events: Vec<Pattern>,
-    /// Other operations it may request.
+    /// Other operations it may call.
     pub mutations: Vec<Pattern>,
     /// Scopes it may charge for jobs that have no hold.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -170,7 +170,7 @@ macro_rules! ids {
                 let mut bytes = [0u8; 16];
                 text.strip_prefix(concat!($prefix, "_"))
                     .and_then(|digits| from_base32(digits, &mut bytes))
-                    .ok_or_else(|| Invalid::new("id", concat!("is not of the form ", $prefix, "_… with 26 digits")))?;
+                    .ok_or_else(|| Invalid::new("id", concat!("must be ", $prefix, "_… with 26 letters and digits")))?;
                 Ok($name(u128::from_be_bytes(bytes)))
             }
         }

@@ -270,7 +270,10 @@ impl Scope {
     /// Refuses an internal name.
     pub(crate) fn check_own(&self) -> Result<(), Invalid> {
         if self.is_internal() {
-            return Err(Invalid::new("scope", format!("must not begin with {INTERNAL:?}: these are Bursar's own")));
+            return Err(Invalid::new(
+                "scope",
+                format!("must not begin with {INTERNAL:?}, which is reserved for Bursar"),
+            ));
         }
         Ok(())
     }
@@ -285,7 +288,10 @@ impl Purpose {
     /// Refuses an internal name.
     pub(crate) fn check_own(&self) -> Result<(), Invalid> {
         if self.is_internal() {
-            return Err(Invalid::new("purpose", format!("must not begin with {INTERNAL:?}: these are Bursar's own")));
+            return Err(Invalid::new(
+                "purpose",
+                format!("must not begin with {INTERNAL:?}, which is reserved for Bursar"),
+            ));
         }
         Ok(())
     }
@@ -304,7 +310,7 @@ impl IdempotencyKey {
     /// Refuses an internal name.
     pub(crate) fn check_own(&self) -> Result<(), Invalid> {
         if self.0.starts_with(INTERNAL) {
-            let problem = format!("must not begin with {INTERNAL:?}: these are Bursar's own");
+            let problem = format!("must not begin with {INTERNAL:?}, which is reserved for Bursar");
             return Err(Invalid::new("idempotency_key", problem));
         }
         Ok(())

@@ -59,7 +59,7 @@ pub enum Refusal {
         grant: GrantId,
     },
     /// The hold has been committed, released or recorded as expired.
-    #[error("hold {hold} is {state} already")]
+    #[error("hold {hold} is already {state}")]
     AlreadySettled {
         /// The hold.
         hold: HoldId,
@@ -83,7 +83,7 @@ pub enum Refusal {
         at: Time,
     },
     /// The hold's policy refuses a commit above the held amount.
-    #[error("{actual} is above the {held} that {hold} holds on {scope}, and its policy refuses overruns")]
+    #[error("{actual} cannot be committed on {scope}: {hold} holds {held}, and its policy refuses overruns")]
     OverrunRefused {
         /// The hold.
         hold: HoldId,
@@ -95,7 +95,7 @@ pub enum Refusal {
         actual: i64,
     },
     /// The hold has reached its longest life.
-    #[error("hold {hold} may not live beyond {until}")]
+    #[error("hold {hold} cannot be extended beyond {until}, its longest life")]
     LifeExceeded {
         /// The hold.
         hold: HoldId,
@@ -103,7 +103,7 @@ pub enum Refusal {
         until: Time,
     },
     /// A job owns the hold, and its end settles it.
-    #[error("hold {hold} belongs to {job}, whose end settles it")]
+    #[error("hold {hold} belongs to {job} and is settled when that job ends")]
     OwnedByJob {
         /// The hold.
         hold: HoldId,
@@ -127,13 +127,13 @@ pub enum Refusal {
         charges: usize,
     },
     /// The grant has been redeemed, so it cannot be revoked.
-    #[error("grant {grant} has been redeemed already")]
+    #[error("grant {grant} has already been redeemed")]
     AlreadyRedeemed {
         /// The grant.
         grant: GrantId,
     },
     /// The grant has expired or was revoked, so it cannot be rotated.
-    #[error("grant {grant} has expired or was revoked: make a new one")]
+    #[error("the token has expired or was revoked, so it cannot be replaced; nothing was changed; create a new one")]
     GrantOver {
         /// The grant.
         grant: GrantId,
@@ -157,7 +157,7 @@ pub enum Refusal {
         scope: Scope,
     },
     /// A budget would be its own ancestor.
-    #[error("{scope} cannot be under {parent}: {parent} is {scope} or under it")]
+    #[error("{scope} cannot have the parent {parent}: its chain of parents would be a cycle")]
     Cycle {
         /// The budget.
         scope: Scope,
@@ -165,13 +165,13 @@ pub enum Refusal {
         parent: Scope,
     },
     /// A chain of budgets would be too deep.
-    #[error("there would be more than {DEPTH_MAX} budgets in a chain through {scope}")]
+    #[error("the chain of budgets through {scope} would have more than {DEPTH_MAX} budgets")]
     TooDeep {
         /// The budget to be added to the chain.
         scope: Scope,
     },
     /// A calendar window has ended, and this build does not know the zone that says when the next one starts.
-    #[error("scope {scope} has a window in the time zone {zone}, which this build does not know: update it")]
+    #[error("scope {scope} has a window in the time zone {zone}, which this build does not know: update bursar")]
     UnknownZone {
         /// The scope.
         scope: Scope,
@@ -197,7 +197,7 @@ pub enum Refusal {
         schedule: ScheduleName,
     },
     /// The lease has ended. If it lapsed, what its worker reported as spent is charged, once.
-    #[error("the lease {fence} of {job} is lost: the job is {state}{}", if *billed { "; what it spent is charged" } else { "" })]
+    #[error("lease {fence} of {job} is no longer current: the job is now {state}{}", if *billed { "; the reported usage is charged" } else { "" })]
     LeaseLost {
         /// The job.
         job: JobId,
@@ -209,7 +209,9 @@ pub enum Refusal {
         billed: bool,
     },
     /// The lease belongs to another principal.
-    #[error("the lease {fence} of {job} belongs to another principal: only the one that took it may report on it")]
+    #[error(
+        "lease {fence} of {job} belongs to another principal; only the principal that took the lease may report on it"
+    )]
     ForeignLease {
         /// The job.
         job: JobId,
@@ -330,7 +332,7 @@ impl fmt::Display for Violation {
                 }
             }
             Violation::Frozen { scope } => write!(f, "{scope} is frozen"),
-            Violation::Grant { purpose, .. } => write!(f, "the token does not grant {purpose}"),
+            Violation::Grant { purpose, .. } => write!(f, "the token is not valid for {purpose}"),
         }
     }
 }

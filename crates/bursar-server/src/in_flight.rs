@@ -51,9 +51,10 @@ pub(crate) enum Full {
 impl From<Full> for Problem {
     fn from(full: Full) -> Problem {
         let (kind, detail) = match full {
-            Full::Server => {
-                (Kind::Overloaded, "the server has reached its limit on bytes in flight (limits.bytes); retry later")
-            }
+            Full::Server => (
+                Kind::Overloaded,
+                "the server has reached its limit on bytes in flight (limits.bytes); nothing was changed; retry later",
+            ),
             Full::Account => (
                 Kind::TooManyBytes,
                 "this principal has reached its limit on bytes in flight (limits.principal_bytes); read the \

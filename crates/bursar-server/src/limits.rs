@@ -110,8 +110,11 @@ impl RequestSlots {
             (false, false) => (&self.requests, "requests (limits.requests)"),
         };
         slots.clone().try_acquire_owned().map_err(|_| {
-            Problem::new(Kind::Overloaded, format!("the server has reached its limit on {limit}; retry later"))
-                .retry_after(Duration::from_secs(1))
+            Problem::new(
+                Kind::Overloaded,
+                format!("the server has reached its limit on {limit}; nothing was changed; retry later"),
+            )
+            .retry_after(Duration::from_secs(1))
         })
     }
 }

@@ -25,9 +25,9 @@ const METRICS: [(&str, &str, &str); 39] = [
     (
         "bursar_http_request_seconds",
         "histogram",
-        "Latency of HTTP requests, by action; without requests that wait for jobs or listen to events.",
+        "Latency of HTTP requests by action, excluding requests that wait for jobs or listen to events.",
     ),
-    ("bursar_http_requests", "gauge", "HTTP requests running, without waiting ones; limited by `limits.requests`."),
+    ("bursar_http_requests", "gauge", "HTTP requests running, excluding waiting ones; limited by `limits.requests`."),
     (
         "bursar_http_waiting",
         "gauge",
@@ -41,7 +41,11 @@ const METRICS: [(&str, &str, &str); 39] = [
     ),
     ("bursar_denied_total", "counter", "Requests with an invalid token."),
     ("bursar_commands_done_total", "counter", "Requests that the engine completed."),
-    ("bursar_commands_refused_total", "counter", "Requests that the rules refused: limits, freezes, wrong states."),
+    (
+        "bursar_commands_refused_total",
+        "counter",
+        "Requests that the engine refused because of a limit, a freeze, a grant or the current state.",
+    ),
     (
         "bursar_commands_failed_total",
         "counter",
@@ -62,8 +66,12 @@ const METRICS: [(&str, &str, &str); 39] = [
     ("bursar_meter_failed_open_total", "counter", "Metered requests served although the quota could not be checked."),
     ("bursar_meter_failed_closed_total", "counter", "Metered requests refused because the quota could not be checked."),
     ("bursar_meter_abandoned_total", "counter", "Metered requests settled after their caller had disconnected."),
-    ("bursar_meter_unsettled_total", "counter", "Metered requests whose second phase failed."),
-    ("bursar_meter_unasked_total", "counter", "Costs reported for operations that have only one phase."),
+    ("bursar_meter_unsettled_total", "counter", "Metered requests whose hold could not be settled after the response."),
+    (
+        "bursar_meter_unasked_total",
+        "counter",
+        "Actual costs that were ignored because the operation has only one phase.",
+    ),
     ("bursar_lease_waiters", "gauge", "Lease requests waiting for jobs on this node."),
     ("bursar_jobs", "gauge", "Jobs by state, of all tenants and nodes; finished jobs count until they are deleted."),
     (
@@ -71,7 +79,7 @@ const METRICS: [(&str, &str, &str); 39] = [
         "gauge",
         "1 if the database answered this scrape; otherwise 0, and `bursar_jobs` is absent.",
     ),
-    ("bursar_bells_total", "counter", "Checks of the database for changes while lease requests wait."),
+    ("bursar_bells_total", "counter", "Polls of the database for changes while lease requests wait."),
     ("bursar_hints_total", "counter", "Wake-up notifications received from other nodes."),
     ("bursar_rings_total", "counter", "Wake-up notifications sent to other nodes."),
     ("bursar_event_listeners", "gauge", "Open event streams."),

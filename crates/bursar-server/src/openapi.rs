@@ -32,9 +32,9 @@ pub fn document() -> Value {
         "info": {
             "title": "Bursar",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "Hold budget, redeem a grant and start durable work in one transaction. Errors are problem \
-                documents (RFC 9457). Writes accept `Idempotency-Key`, which makes a retry return the first answer. A write \
-                that does not list the header ignores it; its description says what makes a retry safe instead.",
+            "description": "Hold budget, redeem a grant and enqueue durable jobs in one transaction. Errors are problem \
+                documents (RFC 9457). A write that lists the header `Idempotency-Key` returns its first answer again if it is \
+                retried with the same key. Other writes ignore the header; their descriptions say why a retry is safe.",
         },
         "paths": paths,
         "components": {
@@ -128,7 +128,7 @@ fn headers(route: &Route) -> Vec<Value> {
     if route.is_keyed() {
         headers.push(header(
             "Idempotency-Key",
-            "Makes a retry return the first answer instead of repeating the effect",
+            "Key of this request: a retry with the same key returns the first answer and changes nothing",
             PRINTABLE,
             NAME_BYTES_MAX,
         ));

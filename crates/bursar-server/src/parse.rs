@@ -30,7 +30,10 @@ pub(crate) fn json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     Checker(DEPTH_MAX).deserialize(&mut reader).and_then(|()| reader.end()).map_err(|error| {
         let detail = error.to_string();
         let field = detail.strip_prefix("duplicate field `").and_then(|rest| rest.split('`').next());
-        Problem::invalid(field.unwrap_or("body").to_owned(), detail.clone())
+        match field {
+            Some(field) => Problem::invalid(field.to_owned(), detail.clone()),
+            None => Problem::invalid("body".into(), format!("the body cannot be parsed: {detail}")),
+        }
     })?;
     crate::wire::read(text)
 }
@@ -168,7 +171,7 @@ impl<'de> Visitor<'de> for FieldName {
 impl Checker {
     /// Returns the depth left for the values inside this one.
     fn child_depth<E: serde::de::Error>(&self) -> Result<usize, E> {
-        self.0.checked_sub(1).ok_or_else(|| E::custom(format_args!("is nested more than {DEPTH_MAX} deep")))
+        self.0.checked_sub(1).ok_or_else(|| E::custom(format_args!("it is nested more than {DEPTH_MAX} levels deep")))
     }
 }
 

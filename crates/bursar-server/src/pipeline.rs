@@ -118,19 +118,23 @@ async fn run_in_span(app: Arc<App>, route: Arc<Route>, request: Request, trace: 
         Ok(Err(problem)) => problem_response(&app, &route, problem, &trace),
         Err(_) => {
             tracing::error!(request_id = trace.request_id(), route = route.path, "handler panicked");
-            reply::problem(Problem::new(Kind::Internal, "the server failed; see its log"), trace.request_id())
+            reply::problem(
+                Problem::new(Kind::Internal, "the server failed; its log has the reason under this request_id"),
+                trace.request_id(),
+            )
         }
     };
     let (status, took) = (response.status(), began.elapsed());
     app.metrics.count(&route, status, took);
-    tracing::debug!(target: ACCESS, status = status.as_u16(), duration_ms = took.as_secs_f64() * 1_000.0, "answered");
+    tracing::debug!(target: ACCESS, status = status.as_u16(), duration_ms = took.as_secs_f64() * 1_000.0, "request answered");
     response
 }
 
 async fn answer(app: &Arc<App>, route: &Arc<Route>, request: Request, trace: &Trace) -> Result<Response, Problem> {
     let (mut parts, body) = request.into_parts();
     if parts.extensions.get::<HealthOnly>().is_some() && !route.health {
-        let detail = "the server has reached its limit on connections (limits.connections); retry later";
+        let detail =
+            "the server has reached its limit on connections (limits.connections); nothing was changed; retry later";
         return Err(Problem::new(Kind::Overloaded, detail).retry_after(Duration::from_secs(1)));
     }
     let slot = app.slots.take(route)?;
@@ -221,7 +225,9 @@ async fn run_to_completion(
         Ok(ran) => ran,
         Err(failed) => match failed.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            Err(_) => Err(Problem::new(Kind::Unavailable, "the server is shutting down")),
+            Err(_) => {
+                Err(Problem::new(Kind::Unavailable, "the server is shutting down; retry with the same Idempotency-Key"))
+            }
         },
     }
 }

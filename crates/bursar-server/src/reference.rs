@@ -29,7 +29,7 @@ pub fn reference() -> String {
         }
     }
     page.push_str(
-        "\n## Shapes\n\nFields without *required* are optional in requests, and may be absent from responses.\n",
+        "\n## Schemas\n\nFields without *required* are optional in requests, and may be absent from responses.\n",
     );
     for (name, schema) in fields(&document["components"]["schemas"]) {
         shape_section(&mut page, name, schema);

@@ -182,7 +182,7 @@ fn json(status: StatusCode, value: &impl Serialize) -> Response {
     match serde_json::to_vec(value) {
         Ok(text) => (status, [(header::CONTENT_TYPE, JSON)], text).into_response(),
         Err(error) => {
-            tracing::error!(%error, "response could not be serialized");
+            tracing::error!(%error, "response serialization failed");
             StatusCode::INTERNAL_SERVER_ERROR.into_response()
         }
     }

@@ -61,7 +61,7 @@ pub enum StartError {
     #[error("the operator token must have at least {OPERATOR_BYTES_MIN} characters")]
     ShortToken,
     /// The address could not be bound.
-    #[error("cannot listen on {0}: {1}")]
+    #[error("cannot listen on {0}: {1}; choose another address or port")]
     Listen(SocketAddr, std::io::Error),
     /// The database failed.
     #[error(transparent)]
@@ -183,7 +183,7 @@ impl Server {
         app.stop();
         drop(listener);
         if tokio::time::timeout(app.limits.drain, graceful.shutdown()).await.is_err() {
-            tracing::warn!("shutdown timed out with requests still running (limits.drain)");
+            tracing::warn!("shutdown timed out with requests still running (limits.drain_ms)");
         }
     }
 }

@@ -10,7 +10,7 @@ pub enum StoreError {
     #[error("busy: {0}; retry")]
     Busy(String),
     /// The database cannot be used in its present state.
-    #[error("unavailable: {what}; {hint}")]
+    #[error("{what}; {hint}")]
     Unavailable {
         /// The problem.
         what: String,

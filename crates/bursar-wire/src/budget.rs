@@ -18,7 +18,7 @@ use crate::{flat, millis, stamp};
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct BudgetBody {
-    /// What one unit is, for people to read, such as `micro_usd`.
+    /// The name of the unit, for display, such as `micro_usd`.
     pub unit: String,
     /// The parent budget. Every charge to this scope is charged to the parent as well, and must fit its limits.
     pub parent: Option<Scope>,
@@ -138,7 +138,7 @@ pub struct ReasonBody {
 pub struct CreditBody {
     /// The units to give back.
     pub amount: i64,
-    /// The hold that was charged too much. The credit gets the date of its charge; default: now.
+    /// The hold that was charged too much. The credit counts at the time when the hold was placed; default: now.
     #[serde(default)]
     pub hold: Option<HoldId>,
     /// Why the units are given back; recorded in the journal.
@@ -232,7 +232,7 @@ pub struct BalanceAnswer {
     pub start: Option<String>,
     /// The end of a calendar window; `null` for other windows.
     pub end: Option<String>,
-    /// The registered limit; `null` if the budget has no limit over this window.
+    /// The limit of the budget; `null` if the budget has no limit over this window.
     pub limit: Option<i64>,
     /// The units spent.
     pub posted: i64,

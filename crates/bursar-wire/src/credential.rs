@@ -44,7 +44,7 @@ pub struct KeyBody {
 pub struct RotateBody {
     /// How long the old token stays valid, in milliseconds; default: one day.
     pub overlap_ms: Option<i64>,
-    /// How long the new token is valid, in milliseconds; default: 90 days, and without end for an operator's token.
+    /// How long the new token is valid, in milliseconds; default: 90 days, except that an operator's token does not expire.
     #[schemars(range(min = 1, max = GRANT_TTL_MAX.millis()))]
     pub expires_in_ms: Option<i64>,
 }

@@ -31,7 +31,7 @@ pub struct JobBody {
     /// The flow key: the queue can limit concurrency and rate for each key.
     #[serde(default)]
     pub key: Option<FlowKey>,
-    /// Words to find the job by.
+    /// Tags to find the job by.
     #[serde(default)]
     pub tags: Vec<Tag>,
     /// JSON that is stored with the job for its owner; default: `null`.
@@ -40,7 +40,7 @@ pub struct JobBody {
     /// The job that caused this one.
     #[serde(default)]
     pub parent: Option<JobId>,
-    /// Jobs with a higher priority run first; default: 0. One step outweighs a minute of waiting.
+    /// Jobs with a higher priority run first; default: 0. A difference of 1 outweighs one minute of waiting.
     #[serde(default)]
     #[schemars(range(min = -PRIORITY_MAX, max = PRIORITY_MAX))]
     pub priority: i16,
@@ -139,7 +139,7 @@ pub struct JobAnswer {
     pub priority: i16,
     /// The number of attempts so far.
     pub attempts: u32,
-    /// The number of failed attempts after which the job is dead; `null`: as the retry policy of the job or its queue says.
+    /// The number of failed attempts after which the job is dead; `null`: the setting of the job's retry policy or of its queue.
     pub max_attempts: Option<u32>,
     pub enqueued_at: Option<String>,
     /// When the job is or was ready; for a finished job, when it ended.
@@ -254,7 +254,7 @@ pub struct LeasedAnswer {
     pub payload: Payload,
     /// The number of this attempt, counted from 1.
     pub attempt: u32,
-    /// The number of failed attempts after which the job is dead; `null`: as the retry policy of the job or its queue says.
+    /// The number of failed attempts after which the job is dead; `null`: the setting of the job's retry policy or of its queue.
     pub max_attempts: Option<u32>,
     pub idempotency_key: Option<IdempotencyKey>,
     /// The hold that pays for the job.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::problem::Problem;
 use crate::window::{LimitBody, WindowFields, limits};
 
-/// The quota of a caller. The fields beside `limits` repeat the limit that leaves the fewest units.
+/// The quota of a caller. The fields other than `agent_id`, `scope` and `limits` describe the limit that leaves the fewest units.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct QuotaAnswer {
     /// The id of the caller.

@@ -19,13 +19,13 @@ pub struct Problem {
     /// The type, such as `/problems/refused`. Its last segment is stable.
     #[serde(rename = "type")]
     pub kind: Kind,
-    /// A short text for the type.
+    /// A short text that describes the type.
     pub title: &'static str,
     /// The HTTP status.
     pub status: u16,
     /// What happened, and what the caller can do.
     pub detail: String,
-    /// The part of the request that is wrong.
+    /// The field of the request that is wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
     /// The state of the hold or the job that does not allow the request.
@@ -114,7 +114,7 @@ macro_rules! kinds {
 }
 
 kinds! {
-    Refused = "refused", "Refused by a limit, a freeze or a grant", 409;
+    Refused = "refused", "Refused by a limit, a freeze, a grant or a hold's policy", 409;
     UnknownScope = "unknown-scope", "Unknown scope: it has no budget, and the request names no limit", 409;
     AlreadySettled = "already-settled", "The hold is already settled", 409;
     LeaseLost = "lease-lost", "Lease lost: it has expired, or another worker has the job", 409;
@@ -333,8 +333,10 @@ impl Problem {
         let detail = match self.kind {
             Kind::Busy => "other transactions held the locks for too long; nothing was changed; retry the request",
             Kind::UnknownOutcome => "the request may have been executed; retry it with the same Idempotency-Key",
-            Kind::Unavailable => "the database cannot be used now; the server's log has the reason",
-            Kind::Internal => "the server failed; its log has the reason",
+            Kind::Unavailable => {
+                "the database is unavailable; nothing was changed; retry later; the server's log has the reason"
+            }
+            Kind::Internal => "the server failed; its log has the reason under this request_id",
             _ => return self,
         };
         Problem { detail: detail.to_owned(), ..self }

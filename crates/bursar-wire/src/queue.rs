@@ -89,7 +89,7 @@ pub enum BackoffWord {
     List,
 }
 
-/// How long finished jobs are kept, in milliseconds; `null`: without end.
+/// How long finished jobs are kept, in milliseconds; `null`: forever.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RetentionBody {
@@ -228,7 +228,7 @@ impl TryFrom<RetryBody> for Retry {
     }
 }
 
-/// The settings of a queue and, for a single queue, its figures.
+/// The settings of a queue and, for a single queue, its statistics.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct QueueAnswer {
     pub name: Queue,
@@ -238,7 +238,7 @@ pub struct QueueAnswer {
     pub figures: Option<FiguresAnswer>,
 }
 
-/// The figures of a queue.
+/// The statistics of a queue.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct FiguresAnswer {
     /// The number of jobs in each state.

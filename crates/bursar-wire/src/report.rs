@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 /// The result of the integrity check: the answer of `GET /v1/verify`.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct VerifyAnswer {
-    /// Whether no violation was found.
+    /// `true` if no violation was found.
     pub ok: bool,
     /// How many rows were checked.
     pub checked: CheckedAnswer,
-    /// The invariants that do not hold, one sentence each.
+    /// The violated invariants, one sentence each.
     pub violations: Vec<String>,
 }
 

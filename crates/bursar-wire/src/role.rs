@@ -15,7 +15,7 @@ pub enum Role {
     User,
     /// A program that spends units and enqueues jobs on its own.
     Agent,
-    /// Reads.
+    /// Reads, and changes nothing.
     Viewer,
     /// Works on the jobs that its capabilities allow.
     Worker,

@@ -42,7 +42,7 @@ pub struct ScheduleBody {
     /// The flow key of the job.
     #[serde(default)]
     pub key: Option<FlowKey>,
-    /// Words to find the job by.
+    /// Tags to find the job by.
     #[serde(default)]
     pub tags: Vec<Tag>,
     /// JSON that is stored with the job for its owner; default: `null`.

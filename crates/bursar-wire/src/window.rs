@@ -9,7 +9,7 @@ use std::borrow::Cow;
 
 use crate::millis;
 
-/// A limit: so many units per window.
+/// A limit: a number of units per window.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LimitBody {

@@ -53,7 +53,7 @@ pub struct LeasedJobsAnswer {
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProgressFields {
-    /// How much is done, from 0 to 100.
+    /// The percentage that is done, from 0 to 100.
     #[serde(default)]
     pub percent: Option<f64>,
     /// A text for people.
@@ -124,7 +124,7 @@ report! {
         /// Whether another attempt may succeed; `false` makes the job dead. Default: `true`.
         #[serde(default = "yes")]
         retryable: bool,
-        /// How long to wait before the next attempt, in milliseconds; default: as the retry policy says.
+        /// How long to wait before the next attempt, in milliseconds; default: the delay of the retry policy.
         #[serde(default)]
         retry_after_ms: Option<i64>,
         /// The units spent by this attempt; default: none.
@@ -136,7 +136,7 @@ report! {
 report! {
     /// The progress of a job. It also extends the lease.
     ProgressBody, ProgressItem {
-        /// How much is done, from 0 to 100.
+        /// The percentage that is done, from 0 to 100.
         #[serde(default)]
         percent: Option<f64>,
         /// A text for people.

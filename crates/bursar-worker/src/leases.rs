@@ -198,7 +198,7 @@ impl Leases {
         table.leases.retain(|job, lease| {
             let expired = lease.expires_at <= now;
             if expired {
-                tracing::warn!(%job, "lease expired because no heartbeat got through");
+                tracing::warn!(%job, "lease expired, no heartbeat was confirmed in time");
                 lease.stop(Stop::Lost);
             }
             !expired

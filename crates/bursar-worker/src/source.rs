@@ -105,7 +105,7 @@ pub enum SourceError {
     #[error("{0}")]
     Transient(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The source is closed.
-    #[error("closed")]
+    #[error("the source of jobs is closed")]
     Closed,
     /// A rule refuses the call; a retry is refused too.
     #[error(transparent)]

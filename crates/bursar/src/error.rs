@@ -20,7 +20,7 @@ pub enum Error {
     #[error("{}", .0.refusal())]
     LeaseLost(LostLease),
     /// The queue of waiting requests is full. Nothing was changed; retry later.
-    #[error("overloaded: {waiting} requests are waiting; try again later")]
+    #[error("overloaded: {waiting} requests are waiting; nothing was changed; retry later")]
     Overloaded {
         /// The number of waiting requests.
         waiting: usize,

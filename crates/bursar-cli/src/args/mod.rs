@@ -37,13 +37,13 @@ pub(crate) struct GlobalArgs {
         hide_env_values = true
     )]
     pub(crate) token: Option<String>,
-    /// Time limit of a request to the server, with all its retries
+    /// Time limit of a request to the server, including retries
     #[arg(long, global = true, value_name = "MS", default_value_t = 30_000)]
     pub(crate) timeout_ms: u64,
     /// Tenant to work in [default: the built-in tenant]
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) tenant: Option<Tenant>,
-    /// Print data as JSON
+    /// Print results and errors as JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
     /// Where the server's URL came from.

@@ -5,7 +5,8 @@ use bursar::{Invalid, Limit, Payload, Scope, Window};
 /// Parses `SCOPE=AMOUNT`. A scope's name may contain `=`, an amount may not.
 pub(crate) fn charge(text: &str) -> Result<(Scope, i64), Invalid> {
     let parts = text.rsplit_once('=').and_then(|(scope, amount)| Some((scope, amount.parse().ok()?)));
-    let (scope, amount) = parts.ok_or_else(|| Invalid::new("charge", "must be SCOPE=AMOUNT with a whole number"))?;
+    let (scope, amount) =
+        parts.ok_or_else(|| Invalid::new("charge", "must be SCOPE=AMOUNT, where AMOUNT is a whole number"))?;
     Ok((Scope::new(scope)?, amount))
 }
 

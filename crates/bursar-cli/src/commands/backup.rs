@@ -178,8 +178,10 @@ fn done(file: PathBuf, global: &ConfiguredArgs, copied: &Copied) -> CopyAnswer {
 fn is_dump(file: &Path) -> Result<bool, Problem> {
     let mut head = [0; 5];
     let read = std::fs::File::open(file).and_then(|mut file| file.read(&mut head));
-    let read =
-        read.map_err(|error| Problem::new(Kind::NotFound, format!("{} cannot be read: {error}", file.display())))?;
+    let read = read.map_err(|error| {
+        let what = "nothing was changed; pass a file that `bursar backup` wrote";
+        Problem::new(Kind::NotFound, format!("{} cannot be read: {error}; {what}", file.display()))
+    })?;
     Ok(&head[..read] == b"PGDMP")
 }
 

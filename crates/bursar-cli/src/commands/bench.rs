@@ -16,10 +16,10 @@ Benchmarks run on SQLite in a temporary folder, and on a temporary PostgreSQL se
 and everything created is removed. BURSAR_DATABASE and the configuration file are ignored, since they name a database in use. \
 How to read the figures: docs/performance.md.")]
 pub(crate) struct Bench {
-    /// Benchmark: command, hold or settle; for jobs enqueue, enqueue-bulk, drain, drain-worker or latency; over HTTP meter or
-    /// http [default: the standard set]
+    /// Benchmark: command, hold, settle; enqueue, enqueue-bulk, drain, drain-worker, latency (jobs); meter, http (over HTTP)
+    /// [default: the standard set]
     name: Option<bursar_bench::Bench>,
-    /// Concurrent callers; for drain the leasing loops, for drain-worker the worker's handlers, for enqueue-bulk the calls
+    /// Concurrent callers: leasing loops for drain, handlers of the worker for drain-worker, calls for enqueue-bulk
     #[arg(long, value_name = "N")]
     callers: Option<usize>,
     /// Scopes that the callers charge in turn
@@ -28,25 +28,25 @@ pub(crate) struct Bench {
     /// Jobs per round, for benchmarks that are not timed by --seconds [default: 100000; 200 for latency]
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
-    /// Processes for latency: with 2 the worker runs in its own process
+    /// Processes, for latency: 2 runs the worker in its own process
     #[arg(long, value_name = "N")]
     processes: Option<usize>,
-    /// Rows of existing history; for job benchmarks finished jobs
+    /// Rows of history that exist before the measurement; finished jobs for job benchmarks
     #[arg(long, value_name = "N")]
     history: Option<u64>,
-    /// Jobs that wait behind those of a round
+    /// Waiting jobs in addition to those of a round
     #[arg(long, value_name = "N")]
     backlog: Option<u64>,
-    /// Kind of ids: time (as Bursar uses) or random
+    /// Order of the generated ids: time (as Bursar generates them) or random
     #[arg(long, value_name = "KIND")]
     keys: Option<bursar_bench::Keys>,
     /// Keep a database snapshot open while measuring
     #[arg(long)]
     snapshot: bool,
-    /// Duration of a round
+    /// Duration of a round, in seconds
     #[arg(long, value_name = "S", allow_negative_numbers = true)]
     seconds: Option<f64>,
-    /// Rounds for Bursar and for the baseline; the median is printed
+    /// Number of rounds for Bursar and for the baseline; the median is printed
     #[arg(long, value_name = "N")]
     rounds: Option<usize>,
     /// Baseline to compare with: bulk-insert, textbook, history-10k, empty, unmetered, axum or none
@@ -125,8 +125,7 @@ fn problem(error: BenchError) -> Problem {
         BenchError::Usage(detail) => Problem::invalid("arguments".into(), detail),
         BenchError::Bursar(error) => error.into(),
         BenchError::Postgres(error) => {
-            let detail =
-                format!("unavailable: PostgreSQL: {error}; check the URL, and that the user may create databases");
+            let detail = format!("PostgreSQL: {error}; check the URL, and that the user may create databases");
             Problem::new(Kind::Unavailable, detail)
         }
         other => Problem::new(Kind::Internal, other.to_string()),

@@ -66,7 +66,7 @@ pub(crate) enum Budgets {
     Spent {
         /// Scope to report on
         scope: Scope,
-        /// Start of the period (RFC 3339), no earlier than single postings are kept [default: the first posting]
+        /// Start of the period (RFC 3339), at most rules.postings_kept_ms ago [default: the first posting]
         #[arg(long, value_name = "TIME")]
         from: Option<Time>,
         /// End of the period (RFC 3339), exclusive [default: now]
@@ -106,13 +106,13 @@ pub(crate) struct Define {
     /// Minimum time to live of a hold
     #[arg(long, value_name = "MS")]
     ttl_min: Option<u64>,
-    /// Time to live of a hold that requests none [default: rules.hold_ttl_ms]
+    /// Time to live of a hold that is placed without --ttl-ms [default: rules.hold_ttl_ms]
     #[arg(long, value_name = "MS")]
     ttl: Option<u64>,
     /// Maximum time to live of a hold
     #[arg(long, value_name = "MS")]
     ttl_max: Option<u64>,
-    /// Maximum time from placing to expiry, with all extensions
+    /// Maximum time from placing to expiry, including extensions
     #[arg(long, value_name = "MS")]
     life_max: Option<u64>,
     /// Policy for a commit after expiry
@@ -124,7 +124,7 @@ pub(crate) struct Define {
     /// Freeze the scope automatically when spend passes this limit
     #[arg(long, value_name = "AMOUNT:WINDOW", value_parser = limit, allow_hyphen_values = true)]
     trip: Option<Limit>,
-    /// Percentage of a limit at which posted spend records an event; repeatable
+    /// Record an event when posted spend reaches this percentage of a limit; repeatable
     #[arg(long = "threshold", value_name = "PERCENT")]
     thresholds: Vec<u32>,
     /// Reason, recorded in the journal

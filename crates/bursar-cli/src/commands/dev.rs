@@ -164,7 +164,7 @@ async fn run_steps(demo: &mut Demo, context: &Context, url: &str) -> Result<bool
 async fn budgets(demo: &mut Demo, bursar: &Bursar, names: &Names) -> Result<(), Problem> {
     demo.step(
         "Budgets",
-        "An agent's charge counts against its own budget, its team's and its organization's, all at once.",
+        "A charge to the agent counts against three budgets at once: its own, its team's and its organization's.",
     )?;
     let hour = Window::rolling(Duration::from_secs(3_600))?;
     let of = |limits: Vec<Limit>| Budget { unit: "micro_usd".into(), thresholds: vec![80, 100], ..Budget::new(limits) };
@@ -175,7 +175,7 @@ async fn budgets(demo: &mut Demo, bursar: &Bursar, names: &Names) -> Result<(), 
     let bucket = Limit::bucket(500_000, 10_000, Duration::from_secs(3_600))?;
     ledger.define(&names.agent, of(vec![bucket]).under(names.team.clone())).await?;
     show(demo, bursar, names, "budgets").await?;
-    demo.out.text("\n     The windows: a calendar month, a rolling hour, and a bucket that refills 10000 per hour.")
+    demo.out.text("\n     The windows are a calendar month, a rolling hour, and a bucket that refills 10000 per hour.")
 }
 
 async fn grant(demo: &mut Demo, bursar: &Bursar, names: &Names) -> Result<String, Problem> {
@@ -204,7 +204,7 @@ async fn submit(demo: &mut Demo, bursar: &Bursar, names: &Names, token: &str) ->
     let receipt = command(bursar, names, token)?.submit().await?;
     let answer = convert::command_answer(&receipt, false);
     demo.result("command", to_value(&answer)?, &charges::command(&answer))?;
-    demo.out.text("\n     The balances: 400000 is held on all three budgets.\n")?;
+    demo.out.text("\n     Now 400000 is held on all three budgets.\n")?;
     show(demo, bursar, names, "balances_held").await?;
     Ok(receipt)
 }
@@ -222,7 +222,7 @@ async fn settle(demo: &mut Demo, bursar: &Bursar, names: &Names, receipt: &Recei
 async fn refused(demo: &mut Demo, bursar: &Bursar, names: &Names) -> Result<(), Problem> {
     demo.step(
         "A refusal",
-        "3000000 exceeds two of the three limits. The refusal names each of them, and nothing is changed.",
+        "3000000 exceeds two of the three limits. The refusal names both of them, and nothing is changed.",
     )?;
     match bursar.command().charge(&names.agent, TOO_MUCH).hold().submit().await {
         Ok(_) => Err(bug("a charge above two limits was admitted")),
@@ -241,16 +241,17 @@ async fn refused(demo: &mut Demo, bursar: &Bursar, names: &Names) -> Result<(), 
 async fn replay(demo: &mut Demo, bursar: &Bursar, names: &Names, token: &str) -> Result<(), Problem> {
     demo.step(
         "A retry",
-        "The caller lost the answer and repeats the command with the same idempotency key: it gets the first answer.",
+        "A caller that lost the answer repeats the command with the same idempotency key. It gets the first answer.",
     )?;
     let receipt = command(bursar, names, token)?.submit().await?;
     let jobs: Vec<String> = receipt.done.jobs.iter().map(|job| job.id.to_string()).collect();
-    let human = format!("{} replayed: {}, job {}", receipt.command, receipt.replayed, jobs.join(", "));
+    let human =
+        format!("{} is the first answer (replayed: {}), job {}", receipt.command, receipt.replayed, jobs.join(", "));
     demo.result("replayed", to_value(&convert::command_answer(&receipt, false))?, &human)?;
     match bursar.grants().redeem("upload", &names.session, token).await {
-        Ok(_) => Err(bug("a used token was taken again")),
+        Ok(_) => Err(bug("a used token was accepted again")),
         Err(error) => {
-            let human = format!("The token cannot be redeemed again without the key: {error}");
+            let human = format!("Without the key, the token is not accepted again: {error}");
             demo.result("redeemed_again", to_value(&Problem::from(error))?, &human)
         }
     }

@@ -144,7 +144,7 @@ fn database(health: &Health) -> Finding {
             connect to a server that accepts writes"
     } else {
         "stop the writers, keep a copy of the file, and restore a backup with `bursar restore`; if only an index or a \
-            table other than the journal is damaged, SQLite's REINDEX or `bursar doctor --fix` may be enough"
+            table other than the journal is damaged, try SQLite's REINDEX or `bursar doctor --fix` first"
     };
     Finding::bad(Component::Database, format!("{what}: {}", health.problems.join("; ")), todo)
 }
@@ -164,7 +164,7 @@ async fn set_journal_back(url: &str, now: Time) -> Option<String> {
     let rebuilt = rebuilt.as_path();
     Some(match Bursar::set_clock_back(path, rebuilt, now).await {
         Ok((events, by)) => format!(
-            "{} was written from the {events} events of the journal, those after the jump moved back by {} ms; {}",
+            "{} was written from the {events} events of the journal, with those after the clock jumped moved back by {} ms; {}",
             rebuilt.display(),
             by.millis(),
             replacement_steps(path, rebuilt)
@@ -195,7 +195,7 @@ fn clock(health: &Health) -> Vec<Finding> {
     let skew = health.now.since(machine).max(machine.since(health.now));
     if skew > SKEW_MAX {
         let detail = format!(
-            "the clock of the database is at {}, of this machine at {machine}: {} ms apart",
+            "the clock of the database is at {}, that of this machine at {machine}: they are {} ms apart",
             health.now,
             skew.millis()
         );
@@ -225,7 +225,7 @@ fn clock(health: &Health) -> Vec<Finding> {
 
 async fn journal(health: &Health, bursar: &Bursar) -> Finding {
     let todo =
-        "restore a backup with `bursar restore`: every other table is derived from the journal. Nothing was changed";
+        "nothing was changed; restore a backup with `bursar restore`: the journal cannot be rebuilt from other tables";
     let (mut after, mut read) = (0, 0);
     loop {
         match bursar.journal().read(after, 1_000).await {
@@ -285,9 +285,9 @@ fn recovery_steps(url: &str) -> String {
         Err(_) => format!("check the path {shown}, or create an empty database there with `bursar migrate`"),
         Ok(file) if file.permissions().readonly() => format!("make {shown} and its folder writable"),
         Ok(_) => format!(
-            "if {shown} is a Bursar database of another version, run `bursar migrate` with the newest bursar. If it is \
-             damaged, `bursar doctor --fix` writes a new file next to it if the journal is readable; otherwise move \
-             {shown} and its -wal and -shm files away and restore a backup with `bursar restore`"
+            "if another version of bursar wrote {shown}, run `bursar migrate` with the newest release. If the file is damaged, \
+             run `bursar doctor --fix`, which writes a new file from the journal if that is readable. Otherwise move {shown} \
+             and its -wal and -shm files away, and restore a backup with `bursar restore`"
         ),
     }
 }

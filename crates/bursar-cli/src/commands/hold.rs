@@ -74,7 +74,7 @@ pub(crate) enum Holds {
 /// The arguments of `bursar hold place`.
 #[derive(Args)]
 pub(crate) struct PlaceArgs {
-    /// Units to charge, and the scope; repeatable
+    /// Scope to charge, and the number of units; repeatable
     #[arg(value_name = "SCOPE=AMOUNT", required = true, value_parser = charge)]
     charges: Vec<(Scope, i64)>,
     /// Limit for every charge, in addition to the budgets' limits; needs no budget; repeatable
@@ -95,7 +95,7 @@ pub(crate) struct PlaceArgs {
 #[derive(Args)]
 #[command(after_help = LIMIT_HELP)]
 pub(crate) struct Post {
-    /// Units to charge, and the scope; repeatable
+    /// Scope to charge, and the number of units; repeatable
     #[arg(value_name = "SCOPE=AMOUNT", required = true, value_parser = charge)]
     charges: Vec<(Scope, i64)>,
     /// Limit for every charge, in addition to the budgets' limits; needs no budget; repeatable

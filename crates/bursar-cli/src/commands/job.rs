@@ -92,7 +92,7 @@ pub(crate) enum Jobs {
         #[command(flatten)]
         page: CursorPage,
     },
-    /// Show what is held for jobs now, by queue, kind and unit
+    /// Show the units that are held for jobs now, by queue, kind and unit
     Held {
         /// Show only this queue
         #[arg(long, value_name = "QUEUE")]
@@ -162,7 +162,7 @@ pub(crate) struct Enqueue {
     /// Queue to enqueue in
     #[arg(required_unless_present = "file", requires = "kind")]
     queue: Option<Queue>,
-    /// Kind: what the job does
+    /// Kind of the job, which selects its handler
     kind: Option<JobKind>,
     /// JSON file with many jobs, `{ "jobs": […] }`; - reads standard input
     #[arg(long, value_name = "PATH", conflicts_with = "queue")]

@@ -34,7 +34,7 @@ pub(crate) struct List {
     /// List only the events of one object: hold_…, grant_…, job_…, cmd_… or scope:NAME (everything that affected it)
     #[arg(long, value_name = "ID", value_parser = stream)]
     stream: Option<String>,
-    /// List only one kind, such as hold.placed; a first word such as hold selects all of hold.…
+    /// List only one kind, such as hold.placed; a prefix such as hold selects all kinds that start with hold.
     #[arg(long, value_name = "KIND")]
     kind: Option<String>,
 }

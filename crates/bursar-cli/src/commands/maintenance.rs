@@ -80,6 +80,6 @@ pub(crate) async fn sweep(args: Sweep, context: &Context) -> Result<(), Problem>
     let swept = with_progress("sweeping", context.bursar()?.sweep(most)).await?;
     let answer = json!({ "expired_count": swept.expired_count, "scanned_at": swept.scanned_at.to_string() });
     context.out.data(&answer, || {
-        format!("recorded {} that had expired by {}", counted(swept.expired_count, "hold"), swept.scanned_at)
+        format!("recorded {} as expired, as of {}", counted(swept.expired_count, "hold"), swept.scanned_at)
     })
 }

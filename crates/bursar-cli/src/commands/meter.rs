@@ -15,7 +15,7 @@ use crate::output::{cell, table};
 pub(crate) enum Meters {
     /// Show the quota of a caller and what is left of it
     Show {
-        /// Caller [default: the one whose token is used]
+        /// Name of the caller [default: the caller of this command]
         caller: Option<String>,
     },
     /// Give a caller its own limits, instead of the default quota
@@ -26,12 +26,12 @@ pub(crate) enum Meters {
 /// The arguments of `bursar meter limit`.
 #[derive(Args)]
 pub(crate) struct SetLimit {
-    /// Caller
+    /// Name of the caller
     caller: String,
-    /// Amount, in the window of the default quota
+    /// Amount per window of the default quota; for another window use --limit
     #[arg(value_name = "AMOUNT", required_unless_present = "limits", conflicts_with = "limits")]
     amount: Option<i64>,
-    /// Limit instead of an amount: an amount per window; repeatable, and every limit must admit a request
+    /// Amount per window, instead of AMOUNT; repeatable, and every limit must admit a request
     #[arg(long = "limit", value_name = "AMOUNT:WINDOW", value_parser = limit)]
     limits: Vec<Limit>,
     /// Reason, recorded in the journal

@@ -176,7 +176,10 @@ async fn list(after: Option<&Queue>, most: usize, context: &Context) -> Result<(
             row.extend(states.map(|state| count(queue.figures.as_ref(), state)));
             row
         });
-        table(&["QUEUE", "STATE", "QUEUED", "SCHEDULED", "LEASED", "AWAITING", "DEAD"], &rows.collect::<Vec<_>>())
+        table(
+            &["QUEUE", "STATE", "QUEUED", "SCHEDULED", "LEASED", "AWAITING BUDGET", "DEAD"],
+            &rows.collect::<Vec<_>>(),
+        )
     })?;
     context.out.next_page(page.next.as_deref());
     Ok(())

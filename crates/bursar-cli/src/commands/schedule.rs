@@ -36,7 +36,7 @@ pub(crate) enum Schedules {
     },
     /// Pause a schedule; ticks that pass while it is paused are skipped
     Pause(ScheduleArgs),
-    /// Resume a schedule with its next tick from now
+    /// Resume a schedule; it continues with the next tick from now on
     Resume(ScheduleArgs),
     /// Enqueue a schedule's job now, independent of its ticks
     Run(ScheduleArgs),
@@ -78,10 +78,10 @@ pub(crate) struct Set {
     /// Payload of the jobs, as JSON
     #[arg(long, value_name = "JSON", value_parser = payload)]
     payload: Option<Payload>,
-    /// Ticks missed while no server ran: skip them, enqueue one job for all, or one for each [default: one]
+    /// Policy for ticks missed while no server ran: skip them, enqueue one job for all, or one for each [default: one]
     #[arg(long, value_name = "skip|one|all", value_parser = wire_word::<MissedTicks>)]
     missed: Option<MissedTicks>,
-    /// A tick while the last job has not ended: enqueue another job, skip the tick, or cancel the last job [default: allow]
+    /// Policy for a tick while the last job has not ended: enqueue another job, skip the tick, or cancel the last job [default: allow]
     #[arg(long, value_name = "allow|skip|cancel", value_parser = wire_word::<Overlap>)]
     overlap: Option<Overlap>,
     /// Flow key of the jobs, for per-key concurrency and rate limits

@@ -29,7 +29,7 @@ pub(crate) async fn run(args: Serve, global: GlobalArgs) -> Result<Exit, Problem
     let config = loaded.config;
     log::start(&config.log);
     if !loaded.unknown.is_empty() {
-        tracing::warn!(variables = loaded.unknown.join(", "), "unknown BURSAR_ variables in the environment, ignored");
+        tracing::warn!(variables = loaded.unknown.join(", "), "unknown BURSAR_ environment variables ignored");
     }
     let settings = config.server()?;
     create_default_folder(config.database.url())?;

@@ -286,7 +286,7 @@ fn rendered(view: &View) -> String {
         "QUEUE",
         "WAITING",
         "SCHEDULED",
-        "AWAITING",
+        "AWAITING BUDGET",
         "RUNNING",
         "DEAD",
         "IN/MIN",

@@ -72,7 +72,7 @@ const SETTINGS: &[Setting] = &[
     Setting::new(
         "trusted_proxies",
         Kind::Networks(|c| &mut c.trusted_proxies),
-        "proxies whose X-Forwarded-For header is trusted when failed authentications are counted; none by default",
+        "networks of proxies whose X-Forwarded-For header names the client, for the limit on failed authentications; none by default",
     ),
     Setting::new("jwt.secret", Kind::Key(|c| &mut c.jwt.secret), "secret that signs user tokens (HS256)"),
     Setting::new(
@@ -83,7 +83,7 @@ const SETTINGS: &[Setting] = &[
     Setting::new("jwt.issuer", Kind::Text(|c| &mut c.jwt.issuer), "required issuer (`iss`) of user tokens"),
     Setting::new("jwt.audience", Kind::Text(|c| &mut c.jwt.audience), "required audience (`aud`) of user tokens"),
     Setting::new("log.format", Kind::Choice(["text", "json"], |c| &mut c.log.json), "format of the log"),
-    Setting::new("log.level", Kind::LogFilter(|c| &mut c.log.level), "log level"),
+    Setting::new("log.level", Kind::LogFilter(|c| &mut c.log.level), "minimum level of logged events"),
     Setting::new(
         "limits.connections",
         count(1, 1_000_000, |c| &mut c.limits.connections),
@@ -97,12 +97,12 @@ const SETTINGS: &[Setting] = &[
     Setting::new(
         "limits.waiting",
         count(1, 1_000_000, |c| &mut c.limits.waiting),
-        "maximum concurrent requests that wait for jobs, and event streams",
+        "maximum concurrent event streams and requests that wait for jobs; further ones are answered 503 `overloaded`",
     ),
     Setting::new(
         "limits.body_bytes",
         count(1 << 10, 32 << 20, |c| &mut c.limits.body_bytes),
-        "maximum bytes of a request body; never above 4 MiB on routes that do not take many items",
+        "maximum bytes of a request body; on routes that take a single item at most 4 MiB",
     ),
     Setting::rare(
         "limits.head_ms",
@@ -113,7 +113,7 @@ const SETTINGS: &[Setting] = &[
     Setting::rare(
         "limits.heartbeat_ms",
         millis(1, HOUR, |c| &mut c.limits.heartbeat),
-        "interval of keep-alive messages on event streams",
+        "interval between keep-alive messages on event streams",
     ),
     Setting::rare(
         "limits.stall_ms",
@@ -123,7 +123,7 @@ const SETTINGS: &[Setting] = &[
     Setting::rare(
         "limits.rate_bytes",
         count(1, 1 << 30, |c| &mut c.limits.rate),
-        "minimum average bytes per second of a connection after limits.stall_ms",
+        "minimum average bytes per second of a connection; a slower one is closed once limits.stall_ms have passed",
     ),
     Setting::new(
         "limits.bytes",
@@ -159,12 +159,12 @@ const SETTINGS: &[Setting] = &[
     Setting::rare(
         "engine.upkeep_ms",
         millis(10, DAY, |c| &mut c.engine.upkeep),
-        "interval of recording expired holds and cleaning up scopes",
+        "interval between runs that record expired holds and clean up scopes",
     ),
     Setting::rare(
         "engine.rescue_ms",
         millis(1, HOUR, |c| &mut c.engine.rescue),
-        "interval of checking for expired leases and jobs that await budget",
+        "interval between checks for expired leases and for jobs that await budget",
     ),
     Setting::new(
         "postgres.connections",
@@ -184,22 +184,22 @@ const SETTINGS: &[Setting] = &[
     Setting::rare(
         "postgres.listen",
         Kind::Bool(|c| &mut c.postgres.listen),
-        "use LISTEN to notice other nodes' jobs; if false or unsupported, poll for them",
+        "use LISTEN to learn of other nodes' jobs; if false or unsupported, poll for them",
     ),
     Setting::rare(
         "rules.hold_ttl_ms",
         millis(1, bounds::TTL_MAX.millis().unsigned_abs(), |c| &mut c.rules.hold_ttl),
-        "time to live of a hold if neither the request nor its budgets set one; the same on all nodes",
+        "time to live of a hold if neither the request nor its budgets set one; must be the same on all nodes",
     ),
     Setting::new(
         "rules.key_kept_ms",
         millis(SECOND, 400 * DAY, |c| &mut c.rules.key_kept),
-        "time that idempotency keys are kept; the same on all nodes",
+        "time that idempotency keys are kept; must be the same on all nodes",
     ),
     Setting::new(
         "rules.postings_kept_ms",
         millis(HOUR, bounds::LENGTH_MAX.millis().unsigned_abs(), |c| &mut c.rules.postings_kept),
-        "time that single postings are kept, and the longest possible window; the same on all nodes",
+        "time that individual postings are kept, which is also the longest possible window; must be the same on all nodes",
     ),
 ];
 

@@ -36,6 +36,15 @@ fn when(job: &JobAnswer) -> String {
     }
 }
 
+/// Returns what the instant of [`when`] is.
+fn when_label(state: JobState) -> &'static str {
+    match state {
+        JobState::Leased => "expires",
+        state if state.is_final() => "ended",
+        _ => "ready",
+    }
+}
+
 /// Prints a job and the outcome of each attempt.
 pub(crate) async fn print_job(job: &JobAnswer, context: &Context) -> Result<(), Problem> {
     let attempts = context.client.jobs().attempts(job.id).await?.into_inner().items;
@@ -59,7 +68,7 @@ pub(crate) async fn print_job(job: &JobAnswer, context: &Context) -> Result<(), 
             format!("priority  {}", job.priority),
             format!("attempts  {}{most}", job.attempts),
             format!("enqueued  {}", cell(job.enqueued_at.as_ref())),
-            format!("when      {}", when(job)),
+            format!("{:<9} {}", when_label(job.state), when(job)),
             format!("lease     {}", cell(lease)),
             format!("hold      {}", cell(job.hold)),
             format!("cost      {}", cell(Some(cost.collect::<Vec<_>>().join(", ")).filter(|cost| !cost.is_empty()))),

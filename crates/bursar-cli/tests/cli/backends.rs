@@ -365,7 +365,7 @@ fn flags_override_the_environment_and_conflicting_targets_are_errors() {
     // Commands that work on a database only.
     for args in [&["migrate"][..], &["rebuild", "--yes"], &["sweep"], &["doctor"], &["grant", "purge"]] {
         let ran = run(&[("BURSAR_TOKEN", TOKEN), ("BURSAR_SERVER", url)], args).exits(2);
-        assert!(ran.err.contains("works on a database, not over a server"), "{args:?}: {}", ran.err);
+        assert!(ran.err.contains("works on a database, not on a server"), "{args:?}: {}", ran.err);
     }
 }
 

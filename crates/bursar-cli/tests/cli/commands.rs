@@ -58,7 +58,7 @@ fn a_token_is_redeemed_once_and_a_revoked_one_never() {
     let redeem = |token: &Value| dir.run_with(&["grant", "redeem", "upload", "s7", "-"], &format!("{}\n", text(token)));
     assert_eq!(redeem(&first["token"]).exits(0).out, "[1]\n");
     let refused = redeem(&first["token"]).exits(3);
-    assert!(refused.err.contains("does not grant upload") && refused.err.contains("hint: "), "{}", refused.err);
+    assert!(refused.err.contains("not valid for upload") && refused.err.contains("hint: "), "{}", refused.err);
     dir.run(&["grant", "revoke", text(&second["id"])]).exits(0);
     redeem(&second["token"]).exits(3);
     dir.run(&["grant", "revoke", text(&first["id"])]).exits(5);

@@ -45,7 +45,7 @@ fn doctor_moves_back_a_journal_ahead_of_the_clock() {
     let fixed = dir.run(&["doctor", "--component", "clock", "--fix"]).exits(1);
     assert!(fixed.out.contains("bursar.db.rebuilt was written from the 3 events"), "{}", fixed.out);
     let again = dir.run(&["doctor", "--fix"]).exits(1);
-    assert!(again.out.contains("is there already"), "an existing file is not overwritten: {}", again.out);
+    assert!(again.out.contains("already exists"), "an existing file is not overwritten: {}", again.out);
     let database = dir.0.path().join("bursar-data/bursar.db");
     for suffix in ["", "-wal", "-shm"] {
         let _ = std::fs::remove_file(format!("{}{suffix}", database.display()));

@@ -114,9 +114,9 @@ pub(super) fn rescue(decision: &mut Decision<'_>, id: JobId) -> Result<Finished,
         return Ok(finished(job));
     };
     let error = if lease.deadline <= decision.now() {
-        JobError::new("deadline exceeded", "the run took longer than it may")
+        JobError::new("deadline exceeded", "the attempt ran longer than its deadline allows")
     } else {
-        JobError::new("lease expired", "the worker gave no sign of life")
+        JobError::new("lease expired", "the worker sent no heartbeat in time")
     };
     let failure = Failure { error, retryable: true, retry_after: None };
     fail(decision, id, LeaseEnd::Lapsed, failure, None)?;

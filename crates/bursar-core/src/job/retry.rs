@@ -85,7 +85,7 @@ impl Retry {
         let delays: &[Span] = match &self.backoff {
             Backoff::Fixed { delay } => &[*delay],
             Backoff::Exponential { first, most } if first > most => {
-                return Err(Invalid::new(field, "has a first delay above its longest one (most)"));
+                return Err(Invalid::new(field, "has a first delay (first_ms) above the longest one (most_ms)"));
             }
             Backoff::Exponential { most, .. } => &[*most],
             Backoff::List { delays } if delays.is_empty() => {

@@ -44,7 +44,7 @@ pub struct ScheduleSpec {
 pub enum Missed {
     /// Enqueue nothing for them.
     Skip,
-    /// Enqueue one job for all of them and the one that is on time.
+    /// Enqueue one job for all missed ticks together with the tick that is on time.
     #[default]
     One,
     /// Enqueue a job for each.
@@ -94,10 +94,12 @@ impl ScheduleSpec {
     pub(crate) fn check(&self) -> Result<(), Invalid> {
         self.zone.check()?;
         if self.job.idempotency_key.is_some() {
-            return Err(Invalid::new("idempotency_key", "would let only the first tick enqueue anything"));
+            return Err(Invalid::new("idempotency_key", "must not be set: only the first tick would enqueue a job"));
         }
         if self.job.payload.as_str().len() > SCHEDULE_PAYLOAD_BYTES_MAX {
-            let problem = format!("has more than {SCHEDULE_PAYLOAD_BYTES_MAX} bytes, and each tick copies it");
+            let problem = format!(
+                "has more than {SCHEDULE_PAYLOAD_BYTES_MAX} bytes, which is too much because each tick copies it"
+            );
             return Err(Invalid::new("payload", problem));
         }
         self.job.check(0)

@@ -207,7 +207,8 @@ impl Tails {
     /// Takes a slot for a listener, or fails with `overloaded`.
     pub(super) fn listener_slot(&self) -> Result<OwnedSemaphorePermit, Problem> {
         self.listeners.clone().try_acquire_owned().map_err(|_| {
-            let detail = "the server has reached its limit on event streams (limits.waiting); retry later";
+            let detail =
+                "the server has reached its limit on event streams (limits.waiting); nothing was changed; retry later";
             Problem::new(Kind::Overloaded, detail).retry_after(Duration::from_secs(5))
         })
     }

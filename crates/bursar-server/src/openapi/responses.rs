@@ -18,7 +18,7 @@ pub(super) fn responses(route: &Route, spec: ResponseSpec) -> Value {
     }
     if spec.status == StatusCode::CREATED {
         // A dry run creates nothing, and a job's idempotency key may name an existing job.
-        let description = "NoFields new was created";
+        let description = "Nothing new was created";
         responses.insert("200".into(), json!({ "description": description, "content": success["content"] }));
         success["headers"] = json!({ "Location": { "schema": { "type": "string" } } });
     }

@@ -15,7 +15,7 @@ pub(super) fn tenant(principal: &Principal, headers: &HeaderMap) -> Result<Tenan
     let Some(requested) = header_text(headers, &TENANT)? else { return Ok(principal.tenant.clone()) };
     let requested = Tenant::new(requested)?;
     if requested != principal.tenant && !principal.is_operator() {
-        let detail = "this token belongs to another tenant than the one in Bursar-Tenant; leave the header out";
+        let detail = "the token does not belong to the tenant in Bursar-Tenant; leave the header out, or use a token of that tenant";
         return Err(Problem::new(Kind::Forbidden, detail));
     }
     Ok(requested)

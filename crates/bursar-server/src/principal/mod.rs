@@ -128,7 +128,9 @@ pub(crate) fn authorize(principal: &Principal, action: Action) -> Result<(), Pro
         (true, _) => Ok(()),
         (false, Some(role)) => {
             let (action, role) = (action.name(), role.name());
-            Err(forbidden(format!("the role {role} does not allow the action {action}; docs/server.md has the table")))
+            Err(forbidden(format!(
+                "the role {role} does not allow the action {action}; use a token with another role (docs/server.md lists them)"
+            )))
         }
         (false, None) => Err(unauthorized()),
     }
@@ -136,7 +138,8 @@ pub(crate) fn authorize(principal: &Principal, action: Action) -> Result<(), Pro
 
 /// Returns the problem for a missing or invalid token. It is the same for every fault, so that it reveals nothing about a token.
 pub(crate) fn unauthorized() -> Problem {
-    let detail = "send a valid token: `Authorization: Bearer TOKEN`, or `X-Worker-Token: TOKEN` for a worker";
+    let detail =
+        "the request has no valid token; send `Authorization: Bearer TOKEN`, or `X-Worker-Token: TOKEN` for a worker";
     Problem::new(Kind::Unauthorized, detail)
 }
 

@@ -36,14 +36,14 @@ pub(super) fn routes() -> Vec<Route> {
         Route::new(Method::GET, "/v1/budgets/{scope}/spent", read, "Get the units posted in a period", spent),
         Route::new(Method::GET, "/v1/budgets/{scope}/history", read, "List a scope's events, newest first", history)
             .pages(),
-        Route::new(Method::POST, "/v1/budgets/{scope}/freeze", write, "Freeze a scope: refuse new spend", freeze)
+        Route::new(Method::POST, "/v1/budgets/{scope}/freeze", write, "Freeze a scope: refuse new charges", freeze)
             .always_there()
             .example(json!({ "reason": "audit" })),
         Route::new(
             Method::POST,
             "/v1/budgets/{scope}/unfreeze",
             write,
-            "Unfreeze a scope: admit spend again",
+            "Unfreeze a scope: admit charges again",
             unfreeze,
         )
         .always_there()

@@ -25,10 +25,10 @@ pub(super) fn routes() -> Vec<Route> {
             ready,
         )
         .health(),
-        Route::new(Method::GET, "/metrics", Action::MetricsRead, "Metrics in the Prometheus text format", metrics)
+        Route::new(Method::GET, "/metrics", Action::MetricsRead, "Get metrics in the Prometheus text format", metrics)
             .health(),
-        Route::new(Method::GET, "/v1/openapi.json", Action::Public, "The OpenAPI document", document),
-        Route::new(Method::GET, "/", Action::Public, "A page that shows the OpenAPI document", show),
+        Route::new(Method::GET, "/v1/openapi.json", Action::Public, "Get the OpenAPI document", document),
+        Route::new(Method::GET, "/", Action::Public, "Show the OpenAPI document as a web page", show),
     ]
 }
 

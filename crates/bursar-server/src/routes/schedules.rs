@@ -38,7 +38,7 @@ pub(super) fn routes() -> Vec<Route> {
             Method::POST,
             "/v1/schedules/{name}/resume",
             write,
-            "Resume a schedule at its next tick from now",
+            "Resume a schedule; it continues with the next tick from now on",
             resume,
         )
         .example(reason()),

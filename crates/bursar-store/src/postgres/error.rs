@@ -110,7 +110,7 @@ fn describe(code: &str, error: &sqlx::Error) -> (&'static str, &'static str) {
                 ("the connection to the database was lost", "nothing was changed; try again")
             }
             sqlx::Error::Tls(_) => ("the TLS connection to the database failed", "check the certificates and sslmode"),
-            _ => ("the database answered with an error", "see the error below and the server's log"),
+            _ => ("the database answered with an error", "read its message and the server's log"),
         },
     }
 }

@@ -161,7 +161,7 @@ impl Maintain for PostgresStore {
         let mut conn = self.acquire().await?;
         if sqlx::query_scalar(read_only).fetch_one(&mut *conn).await.map_err(store_error)? {
             return Err(StoreError::Unavailable {
-                what: "the database server takes no writes".into(),
+                what: "the database server does not accept writes".into(),
                 hint: "it is a standby or read-only: connect to the primary",
                 source: None,
             });

@@ -89,7 +89,8 @@ pub async fn restore(
         return Err(refused(format!("there is no file {}", copy.display()), "check the path"));
     }
     if std::fs::metadata(beside(copy, "-wal")).is_ok_and(|log| log.len() > 0) {
-        let what = format!("{} has a write-ahead log beside it, so it is a database and not a copy", copy.display());
+        let what =
+            format!("{} has a write-ahead log beside it, so it is a live database and not a backup", copy.display());
         return Err(refused(what, "nothing was changed; copy it with `bursar backup`, and restore the copy"));
     }
     check_destination(copy, database, options)?;
@@ -130,14 +131,14 @@ fn check_destination(from: &Path, to: &Path, options: CopyOptions) -> Result<(),
     }
     if std::fs::canonicalize(from).is_ok_and(|from| std::fs::canonicalize(to).is_ok_and(|to| to == from)) {
         return Err(refused(
-            format!("{} and {} are one file", from.display(), to.display()),
+            format!("{} and {} are the same file", from.display(), to.display()),
             "nothing was changed; name another file",
         ));
     }
     match options.replace {
         true => Ok(()),
         false => Err(refused(
-            format!("{} is there already", to.display()),
+            format!("{} already exists", to.display()),
             "nothing was changed; name another file, or pass --force",
         )),
     }
@@ -148,7 +149,7 @@ fn copy_pages(from: &Path, to: &Path, progress: &CopyProgress) -> Result<u64, St
     source.execute_batch("BEGIN").map_err(store_error)?;
     // The first read pins the snapshot.
     match schema::version(&source).map_err(|error| with_path(from, error))? {
-        0 => return Err(refused(format!("{} has no tables of Bursar's", from.display()), "check the path")),
+        0 => return Err(refused(format!("{} has no Bursar tables", from.display()), "check the path")),
         found if found > schema::KNOWN => return Err(StoreError::NewerSchema { found, known: schema::KNOWN }),
         _ => {}
     }
@@ -202,18 +203,18 @@ fn check_file(copy: &Path, path: &Path) -> Result<(), StoreError> {
     let pages = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()";
     let bytes: i64 = conn.query_row(pages, [], |row| row.get(0)).map_err(|error| damaged(&error.to_string()))?;
     if std::fs::metadata(path).is_ok_and(|file| file.len() != bytes.unsigned_abs()) {
-        return Err(damaged("it was cut off"));
+        return Err(damaged("it is truncated"));
     }
     match schema::version(&conn).map_err(|error| damaged(&reason(&error)))? {
-        0 => Err(damaged("it has no tables of Bursar's")),
+        0 => Err(damaged("it has no Bursar tables")),
         found if found > schema::KNOWN => Err(StoreError::NewerSchema { found, known: schema::KNOWN }),
         _ => Ok(()),
     }
 }
 
 fn damaged(copy: &Path, reason: &str) -> StoreError {
-    let what = format!("{} is damaged, or no copy of a database: {reason}", copy.display());
-    refused(what, "use another backup: nothing was changed")
+    let what = format!("{} is damaged or is not a backup: {reason}", copy.display());
+    refused(what, "nothing was changed; use another backup")
 }
 
 /// The journal rows read at once.
@@ -235,7 +236,7 @@ async fn check(path: &Path, setup: Setup) -> Result<(Health, Report), StoreError
     let (health, report) = checked?;
     if let Some(violation) = report.violations.first() {
         let count = report.violations.len();
-        let what = format!("the copy does not verify: {violation}, and {} more", count - 1);
+        let what = format!("the copy failed verification: {violation}, and {} more", count - 1);
         return Err(refused(what, "nothing was changed; check the original with `bursar doctor`"));
     }
     Ok((health, report))

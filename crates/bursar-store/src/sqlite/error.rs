@@ -12,9 +12,13 @@ pub(crate) fn store_error(error: Error) -> StoreError {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             return StoreError::Busy("another process is writing to the database file".into());
         }
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+        Some(ErrorCode::DatabaseCorrupt) => {
             ("the database file is damaged", "nothing was overwritten; keep a copy of the file and run `bursar doctor`")
         }
+        Some(ErrorCode::NotADatabase) => (
+            "the database file is damaged, or is not a SQLite database",
+            "nothing was overwritten; check the path, keep a copy of the file and run `bursar doctor`",
+        ),
         Some(ErrorCode::ReadOnly) => ("the database is read-only", "make the file and its folder writable"),
         Some(ErrorCode::DiskFull) => ("the disk is full", "nothing was changed; free some space and retry"),
         Some(ErrorCode::CannotOpen) => {

@@ -51,7 +51,7 @@ pub async fn set_clock_back(ahead: &Path, to: &Path, setup: Setup, now: Time) ->
 async fn make(from: &Path, to: &Path, setup: Setup, clock: Option<ClockCorrection>) -> Result<u64, StoreError> {
     if to.exists() {
         return Err(StoreError::Unavailable {
-            what: format!("{} is there already", to.display()),
+            what: format!("{} already exists", to.display()),
             hint: "nothing was changed; move it away first",
             source: None,
         });

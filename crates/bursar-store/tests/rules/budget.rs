@@ -44,17 +44,17 @@ fn a_chain_has_no_cycle_and_at_most_eight_budgets() {
     }
     world.tell(
         "
-        define s9 9/lifetime parent=s8 => there would be more than 8 budgets in a chain through s9
-        define s1 9/lifetime parent=s1 => s1 cannot be under s1: s1 is s1 or under it
-        define s1 9/lifetime parent=s8 => s1 cannot be under s8: s8 is s1 or under it
-        define s3 9/lifetime parent=s5 => s3 cannot be under s5: s5 is s3 or under it
+        define s9 9/lifetime parent=s8 => the chain of budgets through s9 would have more than 8 budgets
+        define s1 9/lifetime parent=s1 => s1 cannot have the parent s1: its chain of parents would be a cycle
+        define s1 9/lifetime parent=s8 => s1 cannot have the parent s8: its chain of parents would be a cycle
+        define s3 9/lifetime parent=s5 => s3 cannot have the parent s5: its chain of parents would be a cycle
         define top 9/lifetime          => done
-        + define s1 9/lifetime parent=top => there would be more than 8 budgets in a chain through s1
+        + define s1 9/lifetime parent=top => the chain of budgets through s1 would have more than 8 budgets
         + define s8 9/lifetime         => done
         + define s1 9/lifetime parent=top => done
-        + define top 9/lifetime parent=s1 => top cannot be under s1: s1 is top or under it
+        + define top 9/lifetime parent=s1 => top cannot have the parent s1: its chain of parents would be a cycle
         post s7=1                      => posted: s7 8/9 lifetime, s6 8/9 lifetime, s5 8/9 lifetime, s4 8/9 lifetime, s3 8/9 lifetime, s2 8/9 lifetime, s1 8/9 lifetime, top 8/9 lifetime
-        define s8 9/lifetime parent=s7 => there would be more than 8 budgets in a chain through s8
+        define s8 9/lifetime parent=s7 => the chain of budgets through s8 would have more than 8 budgets
         ",
     );
 }
@@ -74,10 +74,10 @@ fn a_change_of_parents_cannot_make_a_chain_too_long() {
         define b1 9/lifetime parent=a4 => done
         credit b4 1                    => credited: b4 10/9 lifetime, b3 10/9 lifetime, b2 10/9 lifetime, b1 10/9 lifetime, a4 10/9 lifetime, a3 10/9 lifetime, a2 10/9 lifetime, a1 10/9 lifetime
         define root 9/lifetime         => done
-        define a1 9/lifetime parent=root => there would be more than 8 budgets in a chain through a1
+        define a1 9/lifetime parent=root => the chain of budgets through a1 would have more than 8 budgets
         define b4 9/lifetime parent=b2 => done
         define a1 9/lifetime parent=root => done
-        define b4 9/lifetime parent=b3 => there would be more than 8 budgets in a chain through b4
+        define b4 9/lifetime parent=b3 => the chain of budgets through b4 would have more than 8 budgets
         credit b4 1                    => credited: b4 11/9 lifetime, b2 11/9 lifetime, b1 11/9 lifetime, a4 11/9 lifetime, a3 11/9 lifetime, a2 11/9 lifetime, a1 11/9 lifetime, root 10/9 lifetime
         define b1 9/lifetime           => done
         define b4 9/lifetime parent=b3 => done

@@ -29,15 +29,15 @@ fn a_settled_hold_cannot_be_settled_again() {
         define a 10/lifetime           => done
         hold h a=6                     => h held 1m: a 4/10 lifetime
         commit h                       => committed: a 4/10 lifetime
-        commit h 1                     => hold h is committed already
-        release h                      => hold h is committed already
-        extend h 5s                    => hold h is committed already
+        commit h 1                     => hold h is already committed
+        release h                      => hold h is already committed
+        extend h 5s                    => hold h is already committed
         hold k a=1                     => k held 1m: a 3/10 lifetime
         release k                      => released: a 4/10 lifetime
-        commit k                       => hold k is released already
-        release k                      => hold k is released already
+        commit k                       => hold k is already released
+        release k                      => hold k is already released
         after 1h
-        commit k                       => hold k is released already
+        commit k                       => hold k is already released
         sweep                          => swept 0
         commit missing                  => there is no hold hold_7zzzzzzzzzzzzzzzzzzzzzzzzz
         left a                         => 4/10 lifetime
@@ -55,11 +55,11 @@ fn an_overrun_is_charged_in_full_or_refused() {
         commit h 15                            => committed, overrun: a -5/10 lifetime
         post a=1                               => refused: a has 0 left of 10 (lifetime), 1 requested
         hold k strict=6                        => k held 1m: strict 4/10 lifetime
-        commit k 7                             => 7 is above the 6 that k holds on strict, and its policy refuses overruns
+        commit k 7                             => 7 cannot be committed on strict: k holds 6, and its policy refuses overruns
         commit k 6                             => committed: strict 4/10 lifetime
         credit a 10                            => credited: a 5/10 lifetime
         hold both a=1 strict=1                 => both held 1m: a 4/10 lifetime, strict 3/10 lifetime
-        commit both a=2 strict=0               => 2 is above the 1 that both holds on a, and its policy refuses overruns
+        commit both a=2 strict=0               => 2 cannot be committed on a: both holds 1, and its policy refuses overruns
         commit both a=0 strict=1               => committed: a 5/10 lifetime, strict 3/10 lifetime
         ",
     );
@@ -74,7 +74,7 @@ fn a_late_commit_is_charged_with_a_warning_or_refused() {
         hold s a=1                     => s held 1m: a 699/1000 lifetime
         after 1m
         commit h                       => committed, committed_after_expiry: a 700/1000 lifetime
-        commit h                       => hold h is committed already
+        commit h                       => hold h is already committed
         sweep                          => swept 1
         commit s 2                     => committed, committed_after_expiry, overrun: a 698/1000 lifetime
         post a=698                     => posted: a 0/1000 lifetime
@@ -93,7 +93,7 @@ fn charges_can_refuse_overruns_and_late_commits() {
     story(
         "
         hold h a=5(9/lifetime)!        => h held 1m: a 4/9 lifetime
-        commit h 6                     => 6 is above the 5 that h holds on a, and its policy refuses overruns
+        commit h 6                     => 6 cannot be committed on a: h holds 5, and its policy refuses overruns
         after 1m
         commit h                       => hold h expired at 2026-11-15T12:01:00.000001Z and its policy refuses late commits: place a new one
         ",
@@ -114,7 +114,7 @@ fn an_expired_hold_stops_counting_before_it_is_swept() {
         state h                        => expired
         hold k a=10 ttl=5s             => k held 5s: a 0/10 lifetime
         extend h 5s                    => hold h expired at 2026-11-15T12:00:05.000002Z: place a new one
-        release h                      => hold h is expired already
+        release h                      => hold h is already expired
         sweep                          => swept 1
         sweep                          => swept 0
         left a                         => 0/10 lifetime
@@ -153,7 +153,7 @@ fn an_extension_postpones_expiry_up_to_the_maximum_lifetime() {
         after 35s
         state h                        => held
         extend h 1h                    => extended to 25s
-        extend h 1s                    => hold h may not live beyond 2026-11-15T12:01:30.000002Z
+        extend h 1s                    => hold h cannot be extended beyond 2026-11-15T12:01:30.000002Z, its longest life
         extend h 0s                    => by_ms must be at least 1
         extend h 31d                   => by_ms must be at most 2592000000
         after 25s

@@ -12,7 +12,7 @@ fn a_repeated_request_has_one_effect_and_one_answer() {
         hold h a=6 key=k                       => again: h held 1m: a 4/10 lifetime
         commit h 2 key=c                       => committed: a 7/10 lifetime
         commit h 2 key=c                       => again: committed: a 7/10 lifetime
-        commit h 2                             => hold h is committed already
+        commit h 2                             => hold h is already committed
         define a 10/lifetime key=d             => again: done
         left a                                 => 7/10 lifetime
         events                                 => budget.defined, hold.placed, spend.posted, hold.committed
@@ -89,7 +89,7 @@ fn a_repeated_mint_keeps_the_first_grant() {
         r#"
         mint g upload ann {"size":5} key=m     => minted for 1m
         mint twin upload ann {"size":5} key=m  => again: minted for 1m
-        post redeem:twin:upload:ann            => refused: the token does not grant upload (no such grant)
+        post redeem:twin:upload:ann            => refused: the token is not valid for upload (no such grant)
         post redeem:g:upload:ann key=r         => upload granted {"size":5}
         post redeem:g:upload:ann key=r         => again: upload granted {"size":5}
         after 1m

@@ -63,14 +63,14 @@ fn a_worker_without_its_lease_changes_nothing() {
          after 5s                   =>
          due                        => a lapsed
          rescue a                   => scheduled in 1s
-         complete a#1               => the lease 1 of a is lost: the job is scheduled
+         complete a#1               => lease 1 of a is no longer current: the job is now scheduled
          after 1s                   =>
          lease 1                    => a#2
-         complete a#1               => the lease 1 of a is lost: the job is leased
-         beat a#1                   => the lease 1 of a is lost: the job is leased
-         fail a#1                   => the lease 1 of a is lost: the job is leased
-         snooze a#1 5s              => the lease 1 of a is lost: the job is leased
-         return a#3                 => the lease 3 of a is lost: the job is leased
+         complete a#1               => lease 1 of a is no longer current: the job is now leased
+         beat a#1                   => lease 1 of a is no longer current: the job is now leased
+         fail a#1                   => lease 1 of a is no longer current: the job is now leased
+         snooze a#1 5s              => lease 1 of a is no longer current: the job is now leased
+         return a#3                 => lease 3 of a is no longer current: the job is now leased
          complete a#2               => succeeded
          complete b#1               => there is no job job_3zzzzzzzzzzzzzzzzzzzzzzzzz
          job a                      => succeeded, attempt 2, lease expired",
@@ -84,14 +84,14 @@ fn a_repeated_report_of_a_lease_is_replayed() {
          lease 3                    => a#1 b#1 c#1
          complete a#1               => succeeded
          complete a#1               => succeeded
-         fail a#1                   => the lease 1 of a is lost: the job is succeeded
+         fail a#1                   => lease 1 of a is no longer current: the job is now succeeded
          fail b#1                   => scheduled in 9s
          events                     => job.enqueued, job.enqueued, job.enqueued, job.leased, job.leased, job.leased, job.succeeded, job.failed
          after 1s                   =>
          fail b#1                   => scheduled in 8s
          return c#1                 => queued
          return c#1                 => queued
-         complete c#1               => the lease 1 of c is lost: the job is queued
+         complete c#1               => lease 1 of c is no longer current: the job is now queued
          events                     => job.returned",
     );
 }

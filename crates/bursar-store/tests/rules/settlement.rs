@@ -82,7 +82,7 @@ fn a_failed_attempt_keeps_or_renews_its_hold() {
          fail a#2 =25                           => scheduled in 1s, cost 25
          after 1s                               =>
          lease 1                                => a#3
-         fail a#2 =25                           => the lease 2 of a is lost: the job is leased
+         fail a#2 =25                           => lease 2 of a is no longer current: the job is now leased
          complete a#3 =10                       => succeeded, cost 35
          left room                              => 65/100 lifetime",
     );
@@ -169,18 +169,18 @@ fn spend_of_a_lost_lease_is_charged_once_and_flagged() {
          lease 1 for=1s                         => a#1
          after 1s                               =>
          rescue a                               => scheduled in 1s
-         complete a#1                           => the lease 1 of a is lost: the job is scheduled
-         complete a#1 =20                       => the lease 1 of a is lost: the job is scheduled; what it spent is charged
+         complete a#1                           => lease 1 of a is no longer current: the job is now scheduled
+         complete a#1 =20                       => lease 1 of a is no longer current: the job is now scheduled; the reported usage is charged
          left room                              => 50/100 lifetime
          after 1s                               =>
          lease 1                                => a#2
-         complete a#1 =20                       => the lease 1 of a is lost: the job is leased; what it spent is charged
-         fail a#1 =25                           => the lease 1 of a is lost: the job is leased; what it spent is charged
+         complete a#1 =20                       => lease 1 of a is no longer current: the job is now leased; the reported usage is charged
+         fail a#1 =25                           => lease 1 of a is no longer current: the job is now leased; the reported usage is charged
          left room                              => 50/100 lifetime
          job a                                  => leased, attempt 2, hold held, lease expired, cost 20
          complete a#2 =10                       => succeeded, cost 30
          left room                              => 70/100 lifetime
-         complete a#1 =20                       => the lease 1 of a is lost: the job is succeeded; what it spent is charged",
+         complete a#1 =20                       => lease 1 of a is no longer current: the job is now succeeded; the reported usage is charged",
     );
 }
 

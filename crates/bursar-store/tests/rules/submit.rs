@@ -30,9 +30,9 @@ fn a_hold_of_a_job_lasts_as_long_as_the_job() {
         "
         define a 10/lifetime life=90s          => done
         owned h a=6 job:q:k                    => h held for ever: a 4/10 lifetime; job 1 created
-        commit h                               => hold h belongs to job 1, whose end settles it
-        release h                              => hold h belongs to job 1, whose end settles it
-        extend h 5s                            => hold h belongs to job 1, whose end settles it
+        commit h                               => hold h belongs to job 1 and is settled when that job ends
+        release h                              => hold h belongs to job 1 and is settled when that job ends
+        extend h 5s                            => hold h belongs to job 1 and is settled when that job ends
         after 30d
         sweep                                  => swept 0
         left a                                 => 4/10 lifetime

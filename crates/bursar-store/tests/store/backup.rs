@@ -115,8 +115,8 @@ async fn a_file_is_replaced_only_with_the_option() {
     copy(&a, &b, NEW).await.unwrap();
     let store = folder.open("a.db").await;
     done(&store, vec![spend()]).await;
-    assert!(copy(&a, &b, NEW).await.unwrap_err().to_string().contains("is there already"));
-    assert!(copy(&a, &a, REPLACE).await.unwrap_err().to_string().contains("are one file"));
+    assert!(copy(&a, &b, NEW).await.unwrap_err().to_string().contains("already exists"));
+    assert!(copy(&a, &a, REPLACE).await.unwrap_err().to_string().contains("are the same file"));
     copy(&a, &b, REPLACE).await.unwrap();
     store.close().await;
     assert_eq!(folder.spent("b.db").await, 4);
@@ -125,7 +125,7 @@ async fn a_file_is_replaced_only_with_the_option() {
 
     // A restore to a new file, and over a file that no process has open.
     restore_copy(&b, &folder.path("c.db"), NEW).await.unwrap();
-    assert!(restore_copy(&b, &a, NEW).await.unwrap_err().to_string().contains("is there already"));
+    assert!(restore_copy(&b, &a, NEW).await.unwrap_err().to_string().contains("already exists"));
     let store = folder.open("a.db").await;
     done(&store, vec![spend()]).await;
     let used = restore_copy(&b, &a, REPLACE).await.unwrap_err();
@@ -174,17 +174,17 @@ async fn restoring_a_damaged_copy_changes_nothing() {
     // A database without Bursar's tables, and one whose balances are wrong.
     std::fs::remove_file(&b).unwrap();
     Connection::open(&b).unwrap().execute_batch("CREATE TABLE other (x)").unwrap();
-    assert!(restore_copy(&b, &a, REPLACE).await.unwrap_err().to_string().contains("no tables of Bursar's"));
-    assert!(copy(&b, &folder.path("c.db"), NEW).await.unwrap_err().to_string().contains("no tables of Bursar's"));
+    assert!(restore_copy(&b, &a, REPLACE).await.unwrap_err().to_string().contains("no Bursar tables"));
+    assert!(copy(&b, &folder.path("c.db"), NEW).await.unwrap_err().to_string().contains("no Bursar tables"));
     std::fs::write(&b, &good).unwrap();
     Connection::open(&b).unwrap().execute("UPDATE bursar_postings SET amount = 7", []).unwrap();
-    assert!(restore_copy(&b, &a, REPLACE).await.unwrap_err().to_string().contains("does not verify"));
+    assert!(restore_copy(&b, &a, REPLACE).await.unwrap_err().to_string().contains("failed verification"));
     let torn = "UPDATE bursar_journal SET entries = replace(entries, 'room', 'ro\\m') WHERE position = 2";
     Connection::open(&b).unwrap().execute_batch(&format!("UPDATE bursar_postings SET amount = 1; {torn}")).unwrap();
     assert!(restore_copy(&b, &a, REPLACE).await.unwrap_err().to_string().contains("journal row"));
     std::fs::write(&b, &good).unwrap();
     Connection::open(&b).unwrap().execute("UPDATE bursar_postings SET amount = 7", []).unwrap();
-    assert!(copy(&b, &folder.path("c.db"), NEW).await.unwrap_err().to_string().contains("does not verify"));
+    assert!(copy(&b, &folder.path("c.db"), NEW).await.unwrap_err().to_string().contains("failed verification"));
     assert_eq!((folder.spent("a.db").await, folder.files()), (3, vec!["a.db".to_owned(), "b.db".to_owned()]));
 }
 

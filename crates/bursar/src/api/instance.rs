@@ -272,7 +272,7 @@ impl Inner {
     pub(crate) async fn reservation_permit(&self) -> Result<SemaphorePermit<'_>, Error> {
         match tokio::time::timeout(self.lock_timeout, self.reservations.acquire()).await {
             Ok(permit) => Ok(permit.map_err(|_| StoreError::Closed)?),
-            Err(_) => Err(StoreError::Busy("too many reservations are running; retry later".into()).into()),
+            Err(_) => Err(StoreError::Busy("too many reservations are running".into()).into()),
         }
     }
 }

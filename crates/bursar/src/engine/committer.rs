@@ -265,7 +265,7 @@ fn log_refusal(request: &Request, refusal: &Refusal) {
     };
     for violation in violations {
         if let Violation::Grant { purpose, fault } = violation {
-            tracing::info!(tenant = %request.context.tenant, %purpose, %fault, "token refused");
+            tracing::info!(tenant = %request.context.tenant, %purpose, %fault, "grant token refused");
         }
     }
     tracing::debug!(tenant = %request.context.tenant, %refusal, "request refused");

@@ -56,7 +56,7 @@ pub(crate) fn spawn(inner: Weak<Inner>, sweep_every: Duration, rescue_every: Dur
                 let pause = schedules::tick_all(&alive.store, &alive.engine, rescue_every).await;
                 drop(alive);
                 let pause = pause.unwrap_or_else(|error| {
-                    tracing::warn!(%error, "ticking schedules failed, retrying");
+                    tracing::warn!(%error, "enqueuing the jobs of due schedules failed, retrying");
                     rescue_every
                 });
                 tokio::time::sleep(pause).await;
@@ -69,7 +69,7 @@ pub(crate) fn spawn(inner: Weak<Inner>, sweep_every: Duration, rescue_every: Dur
                 ticks.tick().await;
                 let Some(inner) = inner.upgrade() else { return };
                 if let Err(error) = holds::sweep_all(&inner.store, &inner.engine).await {
-                    tracing::warn!(%error, "sweeping expired holds failed, retrying");
+                    tracing::warn!(%error, "recording expired holds failed, retrying");
                 }
                 scopes::tidy_next(&inner.store, &inner.engine, &mut cursors).await;
             }

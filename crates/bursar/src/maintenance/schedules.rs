@@ -44,7 +44,7 @@ async fn tick_each(engine: &Engine, due: &[ScheduleKey]) -> Done<usize> {
         match answer {
             Ok(_) => done += 1,
             Err(error) => {
-                tracing::warn!(%tenant, %schedule, %error, "ticking a schedule failed, retrying");
+                tracing::warn!(%tenant, %schedule, %error, "enqueuing the job of a due schedule failed, retrying");
                 last_error = Some(error);
             }
         }

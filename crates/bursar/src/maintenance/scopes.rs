@@ -38,7 +38,7 @@ pub(super) async fn tidy_next(store: &Arc<dyn Store>, engine: &Engine, cursors: 
         tracing::warn!(%error, "assigning journal positions failed, retrying later");
     }
     cursors.figures = store.forget_figures(cursors.figures.as_ref(), QUEUES_PAGE).await.unwrap_or_else(|error| {
-        tracing::warn!(%error, "deleting old figures failed, starting over later");
+        tracing::warn!(%error, "deleting old queue statistics failed, starting over later");
         None
     });
     cursors.flows = store.forget_flows(cursors.flows.as_ref(), FLOWS_PAGE).await.unwrap_or_else(|error| {
@@ -47,7 +47,7 @@ pub(super) async fn tidy_next(store: &Arc<dyn Store>, engine: &Engine, cursors: 
     });
     cursors.tidied = tidy_page(store, engine, cursors.tidied.as_ref()).await.map_or_else(
         |error| {
-            tracing::warn!(%error, "tidying scopes failed, starting over later");
+            tracing::warn!(%error, "cleaning up scopes failed, starting over later");
             None
         },
         |part| part.done,

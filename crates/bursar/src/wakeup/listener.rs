@@ -99,7 +99,7 @@ impl NotificationListener {
     }
 
     fn fail(&mut self, error: &StoreError) {
-        tracing::debug!(%error, "cannot listen for notifications, polling instead");
+        tracing::debug!(%error, "listening for notifications failed, polling instead");
         self.state = State::Paused(Instant::now() + self.backoff);
         self.backoff = (self.backoff * 2).min(BACKOFF_MAX);
     }
