@@ -29,12 +29,12 @@ pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: GlobalArgs,
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: CliCommand,
 }
 
 /// The commands.
 #[derive(Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum CliCommand {
     /// Serve the HTTP API
     Serve(serve::Serve),
     /// Run a guided demo on a local database and serve it; not for production
@@ -130,18 +130,18 @@ impl Cli {
         }
         match command {
             // These need no configuration, or load it in their own way.
-            Command::Serve(args) => serve::run(args, global).await,
-            Command::Config(args) => config::run(args, &global),
-            Command::Openapi(args) => openapi::run(&args, &global),
-            Command::Completions(args) => completions::run(&args, &mut Cli::command()),
-            Command::Dev(args) => dev::run(args, &global.with_config(Config::default())).await,
-            Command::Bench(args) => bench::run(args, &global).await,
+            CliCommand::Serve(args) => serve::run(args, global).await,
+            CliCommand::Config(args) => config::run(args, &global),
+            CliCommand::Openapi(args) => openapi::run(&args, &global),
+            CliCommand::Completions(args) => completions::run(&args, &mut Cli::command()),
+            CliCommand::Dev(args) => dev::run(args, &global.with_config(Config::default())).await,
+            CliCommand::Bench(args) => bench::run(args, &global).await,
             // These need the configuration, and open the database themselves or not at all.
-            Command::Backup(args) => backup::run(args, &global.load_config()?).await,
-            Command::Restore(args) => backup::restore(args, &global.load_config()?).await,
-            Command::Migrate(args) => migrate::run(args, &global.load_config()?).await,
-            Command::Doctor(args) => doctor::run(args, &global.load_config()?).await,
-            Command::Journal(journal::Journals::Query) => journal::query(&global.load_config()?),
+            CliCommand::Backup(args) => backup::run(args, &global.load_config()?).await,
+            CliCommand::Restore(args) => backup::restore(args, &global.load_config()?).await,
+            CliCommand::Migrate(args) => migrate::run(args, &global.load_config()?).await,
+            CliCommand::Doctor(args) => doctor::run(args, &global.load_config()?).await,
+            CliCommand::Journal(journal::Journals::Query) => journal::query(&global.load_config()?),
             command => {
                 let context = Context::open(global).await?;
                 let result = run_in(command, &context).await;
@@ -153,58 +153,58 @@ impl Cli {
 }
 
 /// Runs a command that works on a database and over a server alike.
-async fn run_in(command: Command, context: &Context) -> Result<Exit, Problem> {
+async fn run_in(command: CliCommand, context: &Context) -> Result<Exit, Problem> {
     match command {
-        Command::Budget(args) => budget::run(args, context).await?,
-        Command::Hold(args) => hold::run(args, context).await?,
-        Command::Post(args) => hold::post(args, context).await?,
-        Command::Grant(args) => grant::run(args, context).await?,
-        Command::Command(args) => command::run(args, context).await?,
-        Command::Job(args) => return job::run(args, context).await,
-        Command::Queue(args) => queue::run(args, context).await?,
-        Command::Schedule(args) => schedule::run(args, context).await?,
-        Command::Dead(args) => return dead::run(args, context).await,
-        Command::Journal(args) => journal::run(args, context).await?,
-        Command::Worker(args) => credential::workers(args, context).await?,
-        Command::Token(args) => credential::tokens(args, context).await?,
-        Command::Meter(args) => meter::run(args, context).await?,
-        Command::Top(args) => top::run(args, context).await?,
-        Command::Verify => return maintenance::verify(context).await,
-        Command::Rebuild(args) => return maintenance::rebuild(args, context).await,
-        Command::Sweep(args) => maintenance::sweep(args, context).await?,
-        Command::Serve(_)
-        | Command::Config(_)
-        | Command::Openapi(_)
-        | Command::Completions(_)
-        | Command::Dev(_)
-        | Command::Backup(_)
-        | Command::Restore(_)
-        | Command::Migrate(_)
-        | Command::Doctor(_)
-        | Command::Bench(_) => {
+        CliCommand::Budget(args) => budget::run(args, context).await?,
+        CliCommand::Hold(args) => hold::run(args, context).await?,
+        CliCommand::Post(args) => hold::post(args, context).await?,
+        CliCommand::Grant(args) => grant::run(args, context).await?,
+        CliCommand::Command(args) => command::run(args, context).await?,
+        CliCommand::Job(args) => return job::run(args, context).await,
+        CliCommand::Queue(args) => queue::run(args, context).await?,
+        CliCommand::Schedule(args) => schedule::run(args, context).await?,
+        CliCommand::Dead(args) => return dead::run(args, context).await,
+        CliCommand::Journal(args) => journal::run(args, context).await?,
+        CliCommand::Worker(args) => credential::workers(args, context).await?,
+        CliCommand::Token(args) => credential::tokens(args, context).await?,
+        CliCommand::Meter(args) => meter::run(args, context).await?,
+        CliCommand::Top(args) => top::run(args, context).await?,
+        CliCommand::Verify => return maintenance::verify(context).await,
+        CliCommand::Rebuild(args) => return maintenance::rebuild(args, context).await,
+        CliCommand::Sweep(args) => maintenance::sweep(args, context).await?,
+        CliCommand::Serve(_)
+        | CliCommand::Config(_)
+        | CliCommand::Openapi(_)
+        | CliCommand::Completions(_)
+        | CliCommand::Dev(_)
+        | CliCommand::Backup(_)
+        | CliCommand::Restore(_)
+        | CliCommand::Migrate(_)
+        | CliCommand::Doctor(_)
+        | CliCommand::Bench(_) => {
             unreachable!("`Cli::run` handles the commands that open the database themselves or need none")
         }
     }
     Ok(Exit::Done)
 }
 
-impl Command {
+impl CliCommand {
     /// Whether the command starts a server in this process.
     pub(crate) fn is_server(&self) -> bool {
-        matches!(self, Command::Serve(_) | Command::Dev(_))
+        matches!(self, CliCommand::Serve(_) | CliCommand::Dev(_))
     }
 
     /// Whether the command works on a database only, never over a server.
     fn needs_database(&self) -> bool {
         matches!(
             self,
-            Command::Migrate(_)
-                | Command::Backup(_)
-                | Command::Restore(_)
-                | Command::Rebuild(_)
-                | Command::Sweep(_)
-                | Command::Doctor(_)
-                | Command::Grant(grant::Grants::Purge)
+            CliCommand::Migrate(_)
+                | CliCommand::Backup(_)
+                | CliCommand::Restore(_)
+                | CliCommand::Rebuild(_)
+                | CliCommand::Sweep(_)
+                | CliCommand::Doctor(_)
+                | CliCommand::Grant(grant::Grants::Purge)
         )
     }
 }

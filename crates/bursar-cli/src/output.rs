@@ -178,7 +178,7 @@ pub(crate) fn table(headers: &[&str], rows: &[Vec<String>]) -> String {
 }
 
 /// Formats a count with its noun, in the plural unless the count is one.
-pub(crate) fn counted(count: impl ToString, noun: &str) -> String {
+pub(crate) fn counted(count: impl std::fmt::Display + Copy, noun: &str) -> String {
     let count = count.to_string();
     let plural = if count == "1" { "" } else { "s" };
     format!("{count} {noun}{plural}")

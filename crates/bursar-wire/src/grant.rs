@@ -41,7 +41,7 @@ pub struct MintedAnswer {
 
 /// A grant that was redeemed.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
-pub struct RedeemedAnswer {
+pub struct RedeemedGrant {
     pub purpose: Purpose,
     pub subject: Subject,
     pub payload: Payload,

@@ -27,7 +27,7 @@ pub(super) fn licences(packages: &[Package]) -> Vec<Problem> {
         match package.licence.as_deref().map(|expression| (expression, allows(expression))) {
             None => problems.push(problem(package, "has no licence")),
             Some((expression, None)) => {
-                problems.push(problem(package, format!("{expression:?} is not an SPDX expression")))
+                problems.push(problem(package, format!("{expression:?} is not an SPDX expression")));
             }
             Some((expression, Some(false))) => problems.push(problem(package, format!("{expression} is not allowed"))),
             Some((_, Some(true))) => {}

@@ -2,7 +2,7 @@
 
 use bursar::{GrantId, IdempotencyKey, Payload, Purpose, Subject};
 use bursar_wire::command::{CommandBody, RedeemBody};
-use bursar_wire::grant::{GrantAnswer, MintBody, RedeemedAnswer};
+use bursar_wire::grant::{GrantAnswer, MintBody, RedeemedGrant};
 use bursar_wire::problem::Problem;
 use clap::Subcommand;
 use serde_json::json;
@@ -106,7 +106,7 @@ async fn redeem(purpose: Purpose, subject: Subject, token: String, context: &Con
     let command = CommandBody { redeem: vec![redeem], ..CommandBody::default() };
     let done = context.client.commands().submit(&command).await?.into_inner();
     let payload = done.grants.into_iter().next().and_then(|grant| grant.payload).unwrap_or_default();
-    let answer = RedeemedAnswer { purpose, subject, payload };
+    let answer = RedeemedGrant { purpose, subject, payload };
     context.out.data(&answer, || answer.payload.as_str().to_owned())
 }
 

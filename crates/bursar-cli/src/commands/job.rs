@@ -254,7 +254,7 @@ pub(crate) async fn run(args: Jobs, context: &Context) -> Result<Exit, Problem> 
         Jobs::Enqueue(args) => enqueue(args, context).await?,
         Jobs::Show { id } => view::print_job(&*jobs.show(id).await?, context).await?,
         Jobs::List { state, filter, page } => {
-            view::print_page(&*jobs.list(&page.of(filter.query(state))).await?, context)?
+            view::print_page(&*jobs.list(&page.of(filter.query(state))).await?, context)?;
         }
         Jobs::Events { id } => events::print_history(jobs.events(id, None, 1_000).await?.into_inner().items, context)?,
         Jobs::Cancel { state, selection } => return bulk::act(&BulkAction::Cancel, selection, state, context).await,

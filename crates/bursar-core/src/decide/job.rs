@@ -168,7 +168,7 @@ fn resume(decision: &mut Decision<'_>, id: JobId) -> Result<(), Refusal> {
     }
     match fund(decision, &job) {
         Err(shortage) if job.life.awaits.as_ref() == Some(&shortage.scope) => {
-            retry_budget_later(decision, id, &shortage)
+            retry_budget_later(decision, id, &shortage);
         }
         // Another scope refuses the hold now, so the job waits for that one.
         Err(shortage) => park(decision, id, shortage),

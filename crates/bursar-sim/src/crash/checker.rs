@@ -316,7 +316,7 @@ impl CheckReport {
             }
             (Response::Refused(_), None) if !was_done => {}
             (response, None) => {
-                self.add(format!("{key} was done before: {was_done}, but sent again it returns {response:?}"))
+                self.add(format!("{key} was done before: {was_done}, but sent again it returns {response:?}"));
             }
         }
     }

@@ -360,7 +360,7 @@ fn a_schedule_in_an_unknown_zone_is_not_ticked() {
     ws.schedules.load(key_of("s"), Some(schedule));
     let tick = Request::from(Op::Tick { schedule: named("s") });
     let Decided::Answered(refused) =
-        decide(&mut ws, &CheckedRequest::new(tick.clone()).unwrap(), &Rules::default(), &mut Counter(0))
+        decide(&mut ws, &CheckedRequest::new(tick).unwrap(), &Rules::default(), &mut Counter(0))
     else {
         panic!("expected an answer");
     };
