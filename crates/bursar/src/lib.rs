@@ -26,7 +26,7 @@
 //! - `engine`: collects requests into batches and commits them.
 //! - `wakeup`: wakes waiting workers and notifies other processes when jobs become ready.
 //! - `maintenance`: expired holds, expired leases, due schedules, old rows.
-//! - [`meter`](crate::meter): quotas as middleware.
+//! - `meter`: quotas as middleware.
 
 mod api;
 mod engine;
