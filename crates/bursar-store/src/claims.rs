@@ -39,6 +39,12 @@ pub fn behind<'a>(jobs: impl Iterator<Item = &'a Job>, line: &LineKey, count: us
     behind.into_iter().take(count).cloned().collect()
 }
 
+/// Returns the barred heads of the lines of flow keys.
+pub fn barred_heads<'a>(jobs: impl Iterator<Item = &'a Job>, keys: &[(QueueKey, FlowKey)]) -> Vec<Job> {
+    let wanted = |job: &Job| keys.iter().any(|(queue, key)| is_in(job, queue) && job.key.as_ref() == Some(key));
+    jobs.filter(|job| job.life.place == Place::Barred && wanted(job)).cloned().collect()
+}
+
 /// Whether a job is the barred head of a line of one of these flow keys.
 pub fn is_barred(job: &Job, keys: &[(QueueKey, FlowKey)]) -> bool {
     job.life.place == Place::Barred
