@@ -45,12 +45,6 @@ pub fn barred_heads<'a>(jobs: impl Iterator<Item = &'a Job>, keys: &[(QueueKey, 
     jobs.filter(|job| job.life.place == Place::Barred && wanted(job)).cloned().collect()
 }
 
-/// Whether a job is the barred head of a line of one of these flow keys.
-pub fn is_barred(job: &Job, keys: &[(QueueKey, FlowKey)]) -> bool {
-    job.life.place == Place::Barred
-        && keys.iter().any(|(queue, key)| is_in(job, queue) && job.key.as_ref() == Some(key))
-}
-
 /// Returns the barred heads of a queue's lines, for at most `limit` flow keys after one; and the last of these keys, `None` at the
 /// end.
 pub fn barred<'a, I: Iterator<Item = &'a Job>>(

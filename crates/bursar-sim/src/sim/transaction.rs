@@ -15,6 +15,7 @@ use bursar_core::state::{
     Change, IdempotencyRowKey, JobKey, KeyRow, LineKey, QueueKey, ScheduleKey, ScopeKey, Workspace,
 };
 use bursar_core::time::Time;
+use bursar_store::memory::{View, Writes};
 use bursar_store::transaction::lock_order::LockOrder;
 use bursar_store::transaction::rows::{ClaimQuery, Claimed, Found, HistoryQuery, Rows};
 use bursar_store::{Lock, StoreError, claims};
@@ -22,7 +23,6 @@ use tokio::time::{Instant, timeout_at};
 
 use super::jobs::ClaimSeen;
 use super::locks::{LockRequest, TxId};
-use super::tables::{View, Writes};
 use super::world::{Node, World};
 
 /// How long a transaction waits for a lock before the database checks for a deadlock.
@@ -353,9 +353,7 @@ impl Rows for SimTx {
 
     async fn barred(&mut self, keys: &[(QueueKey, FlowKey)]) -> Result<Vec<Job>, StoreError> {
         self.step().await?;
-        let find =
-            |jobs: &[&Job]| jobs.iter().filter(|job| claims::is_barred(job, keys)).map(|job| (*job).clone()).collect();
-        Ok(self.find_waiting(find, ids_of))
+        Ok(self.find_waiting(|jobs| claims::barred_heads(jobs.iter().copied(), keys), ids_of))
     }
 
     async fn holds(&mut self, ids: &[HoldId]) -> Result<Found<HoldId, Hold>, StoreError> {
@@ -445,11 +443,7 @@ impl Rows for SimTx {
 
     async fn roll_up(&mut self, scopes: &[(ScopeKey, Time)]) -> Result<(), StoreError> {
         self.step().await?;
-        for (key, before) in scopes {
-            for mark in self.read(|view| view.postings_before(key, *before)) {
-                self.writes.remove_posting(key, mark);
-            }
-        }
+        self.writes.roll_up(&self.world.state().tables, scopes);
         Ok(())
     }
 
