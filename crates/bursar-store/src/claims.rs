@@ -1,5 +1,5 @@
-//! Finds jobs that can be leased, wait in a line or are due, by a scan of all jobs. Engines that keep their jobs in maps use it; the SQL
-//! engines find the same jobs with indexes.
+//! Which jobs can be leased, wait in a line or are due, found by a scan of all jobs. For engines that keep their jobs in maps; the
+//! SQL engines return the same jobs from indexes.
 
 use std::collections::BTreeSet;
 
@@ -12,13 +12,13 @@ use bursar_core::time::{Span, Time};
 use crate::figures::DueJobs;
 use crate::transaction::rows::{ClaimQuery, Claimed};
 
-/// The most due jobs of a queue that one transaction makes ready; the same on every engine.
+/// The most due jobs of a queue that one transaction promotes; the same on every engine.
 pub const DUE_STEP: usize = 1_000;
 
-/// Returns the jobs of a queue that can be leased, and scheduled jobs that are due.
+/// Returns the jobs of a queue that can be leased, and the due jobs to promote.
 pub fn claim<'a>(jobs: impl Iterator<Item = &'a Job>, query: &ClaimQuery, now: Time) -> Claimed {
     let mut ready: Vec<&Job> = jobs.filter(|job| is_in(job, &query.queue)).collect();
-    // Due jobs of every kind are returned and made ready, so that later requests do not scan them again.
+    // Due jobs of every kind are promoted, so that later requests do not scan past them again.
     let mut due: Vec<(Time, &Job)> = ready.iter().filter_map(|job| Some((job.comes_due()?, *job))).collect();
     ready.retain(|job| job.is_ready() && wants(&query.kinds, &job.kind));
     ready.sort_by_key(|job| (job.life.rank, job.id));
@@ -39,10 +39,10 @@ pub fn behind<'a>(jobs: impl Iterator<Item = &'a Job>, line: &LineKey, count: us
     behind.into_iter().take(count).cloned().collect()
 }
 
-/// Returns whether a job is the barred head of a line of one of these flow keys.
-pub fn is_barred(job: &Job, keys: &[(QueueKey, FlowKey)]) -> bool {
-    job.life.place == Place::Barred
-        && keys.iter().any(|(queue, key)| is_in(job, queue) && job.key.as_ref() == Some(key))
+/// Returns the barred heads of the lines of flow keys.
+pub fn barred_heads<'a>(jobs: impl Iterator<Item = &'a Job>, keys: &[(QueueKey, FlowKey)]) -> Vec<Job> {
+    let wanted = |job: &Job| keys.iter().any(|(queue, key)| is_in(job, queue) && job.key.as_ref() == Some(key));
+    jobs.filter(|job| job.life.place == Place::Barred && wanted(job)).cloned().collect()
 }
 
 /// Returns the barred heads of a queue's lines, for at most `limit` flow keys after one; and the last of these keys, `None` at the
@@ -64,13 +64,13 @@ pub fn barred<'a, I: Iterator<Item = &'a Job>>(
     (jobs().filter(barred).map(|job| job.id).collect(), last)
 }
 
-/// Returns the scopes that jobs wait for units of.
+/// Returns the scopes that jobs await units of.
 pub fn awaited<'a>(jobs: impl Iterator<Item = &'a Job>) -> BTreeSet<ScopeKey> {
     let parked = jobs.filter(|job| job.life.state == JobState::AwaitingBudget);
     parked.filter_map(|job| Some((job.tenant.clone(), job.life.awaits.clone()?))).collect()
 }
 
-/// Returns the jobs that need maintenance, the longest overdue first, at most `limit` of each list. `kept` returns the
+/// Returns the jobs that maintenance has to look at, the longest overdue first, at most `limit` of each sort. `kept` returns the
 /// retention of a finished job.
 pub fn due<'a, I: Iterator<Item = &'a Job>>(
     jobs: impl Fn() -> I,
@@ -91,7 +91,7 @@ pub fn due<'a, I: Iterator<Item = &'a Job>>(
     }
 }
 
-/// Returns whether a job belongs to a queue.
+/// Whether a job belongs to a queue.
 pub fn is_in(job: &Job, queue: &QueueKey) -> bool {
     job.tenant == queue.0 && job.queue == queue.1
 }

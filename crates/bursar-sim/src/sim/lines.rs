@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use bursar_core::job::{Job, JobState, Place};
 use bursar_core::state::LineKey;
+use bursar_store::memory::Tables;
 
 use super::judge::Judge;
-use super::tables::Tables;
 
 /// Fails if a job waits in a line without a first job: such a job would never be leased.
 pub(crate) fn check(judge: &mut Judge, tables: &Tables) {

@@ -20,7 +20,6 @@ mod rebuild;
 mod settle;
 mod store;
 mod store_reads;
-mod tables;
 mod transaction;
 mod worker;
 mod worker_requests;
@@ -137,7 +136,7 @@ fn finish(seed: u64, world: &World) -> Summary {
         decided: judge.decided,
         refused: judge.refused,
         replayed: judge.replayed,
-        batches: state.tables.journal.len() as u64,
+        batches: state.tables.journal.rows().len() as u64,
         crashes,
         millis: world.elapsed_micros() / 1_000,
         digest: judge.digest,

@@ -1,118 +1,17 @@
 //! The end of a run: all stored rows compared with the model, and with a rebuild from the journal.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use bursar_core::event::{Batch, Entry};
-use bursar_core::grant::Grant;
-use bursar_core::hold::{Hold, HoldState};
-use bursar_core::id::{BatchId, CommandId, GrantId, HoldId, JobId};
-use bursar_core::job::{Job, QueueState, Schedule};
-use bursar_core::name::FlowKey;
-use bursar_core::scope::{Due, DueQuery, ScopeState, WindowHistory};
-use bursar_core::state::{IdempotencyRowKey, JobKey, KeyRow, LineKey, QueueKey, ScheduleKey, ScopeKey, Workspace};
+use bursar_core::hold::HoldState;
+use bursar_core::id::JobId;
+use bursar_core::job::Job;
+use bursar_core::scope::ScopeState;
+use bursar_core::state::{IdempotencyRowKey, ScopeKey};
 use bursar_core::time::{Span, Time};
-use bursar_store::transaction::rows::{ClaimQuery, Claimed, Found, HistoryQuery, Rows};
-use bursar_store::{StoreError, claims, transaction};
-use futures_util::FutureExt;
+use bursar_store::memory::Tables;
 
 use super::jobs::promise;
 use super::judge::Judge;
-use super::tables::{Tables, View, Writes};
-
-/// Tables without concurrent transactions.
-struct ExclusiveRows<'a> {
-    tables: &'a mut Tables,
-    none: Writes,
-}
-
-impl<'a> ExclusiveRows<'a> {
-    fn new(tables: &'a mut Tables) -> ExclusiveRows<'a> {
-        ExclusiveRows { tables, none: Writes::default() }
-    }
-
-    fn view(&self) -> View<'_> {
-        View { tables: self.tables, writes: &self.none }
-    }
-}
-
-impl Rows for ExclusiveRows<'_> {
-    async fn keys(&mut self, keys: &[IdempotencyRowKey]) -> Result<Vec<(IdempotencyRowKey, KeyRow)>, StoreError> {
-        Ok(keys.iter().filter_map(|key| Some((key.clone(), self.tables.keys.get(key)?.clone()))).collect())
-    }
-
-    async fn entries(&mut self, _: &[(BatchId, CommandId)]) -> Result<Vec<Arc<Entry>>, StoreError> {
-        Ok(Vec::new())
-    }
-
-    async fn job_keys(&mut self, keys: &[JobKey]) -> Result<Vec<(JobKey, JobId)>, StoreError> {
-        Ok(keys.iter().filter_map(|key| Some((key.clone(), *self.tables.job_keys.get(key)?))).collect())
-    }
-
-    async fn jobs(&mut self, ids: &[JobId], _: bool) -> Result<Found<JobId, Job>, StoreError> {
-        Ok(Found::all(ids.iter().filter_map(|id| Some((*id, self.tables.jobs.get(id)?.clone()))).collect()))
-    }
-
-    async fn queues(&mut self, keys: &[QueueKey], _: bool) -> Result<Vec<(QueueKey, QueueState)>, StoreError> {
-        Ok(keys.iter().filter_map(|key| Some((key.clone(), self.tables.queues.get(key)?.clone()))).collect())
-    }
-
-    async fn schedules(&mut self, keys: &[ScheduleKey]) -> Result<Found<ScheduleKey, Schedule>, StoreError> {
-        let found = keys.iter().filter_map(|key| Some((key.clone(), self.tables.schedules.get(key)?.clone())));
-        Ok(Found::all(found.collect()))
-    }
-
-    async fn claim(&mut self, asks: &[ClaimQuery], now: Time) -> Result<Vec<Claimed>, StoreError> {
-        Ok(asks.iter().map(|ask| claims::claim(self.tables.jobs.values(), ask, now)).collect())
-    }
-
-    async fn behind(&mut self, lines: &[(LineKey, usize)]) -> Result<Vec<Job>, StoreError> {
-        Ok(lines.iter().flat_map(|(line, count)| claims::behind(self.tables.jobs.values(), line, *count)).collect())
-    }
-
-    async fn barred(&mut self, keys: &[(QueueKey, FlowKey)]) -> Result<Vec<Job>, StoreError> {
-        Ok(self.tables.jobs.values().filter(|job| claims::is_barred(job, keys)).cloned().collect())
-    }
-
-    async fn holds(&mut self, ids: &[HoldId]) -> Result<Found<HoldId, Hold>, StoreError> {
-        Ok(Found::all(ids.iter().filter_map(|id| Some((*id, self.tables.holds.get(id)?.clone()))).collect()))
-    }
-
-    async fn grants(&mut self, ids: &[GrantId]) -> Result<Found<GrantId, Grant>, StoreError> {
-        Ok(Found::all(ids.iter().filter_map(|id| Some((*id, self.tables.grants.get(id)?.clone()))).collect()))
-    }
-
-    async fn scopes(&mut self, keys: &[(ScopeKey, bool)]) -> Result<Found<ScopeKey, ScopeState>, StoreError> {
-        let rows = keys.iter().filter_map(|(key, create)| {
-            let known = self.tables.scopes.get(key).cloned();
-            Some((key.clone(), known.or_else(|| create.then(ScopeState::default))?))
-        });
-        Ok(Found::all(rows.collect()))
-    }
-
-    async fn now(&mut self) -> Result<Time, StoreError> {
-        Ok(Time::MIN)
-    }
-
-    async fn due(&mut self, asks: &[(ScopeKey, DueQuery)], now: Time) -> Result<Vec<Due>, StoreError> {
-        Ok(asks.iter().map(|(key, ask)| self.view().due(key, ask, now)).collect())
-    }
-
-    async fn window_histories(&mut self, asks: &[HistoryQuery]) -> Result<Vec<WindowHistory>, StoreError> {
-        Ok(asks.iter().map(|ask| self.view().past(ask)).collect())
-    }
-
-    async fn roll_up(&mut self, _: &[(ScopeKey, Time)]) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    async fn store(&mut self, ws: &Workspace, batch: Option<Batch>) -> Result<bool, StoreError> {
-        let mut writes = Writes::default();
-        writes.take(ws, batch);
-        self.tables.apply(writes);
-        Ok(true)
-    }
-}
 
 /// Compares all stored rows with the model.
 pub(crate) fn compare_all(judge: &mut Judge, tables: &Tables) -> Result<(), (&'static str, String)> {
@@ -120,7 +19,7 @@ pub(crate) fn compare_all(judge: &mut Judge, tables: &Tables) -> Result<(), (&'s
         judge.compare_row(key, row, None).map_err(|what| ("I2 conservation", what))?;
         judge.compare_chain(key, row).map_err(|what| ("the model", what))?;
     }
-    let journaled: usize = tables.journal.iter().map(|batch| batch.entries.len()).sum();
+    let journaled: usize = tables.journal.rows().iter().map(|row| row.batch.entries.len()).sum();
     let lost = judge.done.len() != journaled;
     if lost {
         let what = format!("{} commands were committed, the journal has {journaled}", judge.done.len());
@@ -141,8 +40,12 @@ pub(crate) fn compare_all(judge: &mut Judge, tables: &Tables) -> Result<(), (&'s
         }
     }
     live.sort();
-    if live != tables.live_charges() {
-        let what = format!("the charges of live holds are {:?}, expected {live:?}", tables.live_charges());
+    let stored = tables.live_charges();
+    let mut stored: Vec<_> =
+        stored.map(|(key, charge)| (key.clone(), charge.expires_at.micros(), charge.hold, charge.amount)).collect();
+    stored.sort();
+    if live != stored {
+        let what = format!("the charges of live holds are {stored:?}, expected {live:?}");
         return Err(("I2 conservation", what));
     }
     for (id, row) in &tables.jobs {
@@ -166,23 +69,19 @@ pub(crate) fn compare_all(judge: &mut Judge, tables: &Tables) -> Result<(), (&'s
 /// Checks that a rebuild from the journal restores every row.
 pub(crate) fn rebuild(tables: &Tables) -> Result<(), (&'static str, String)> {
     let failed = |what: String| ("I9 the journal is complete", what);
-    let mut rebuilt = Tables::default();
-    for batch in &tables.journal {
-        let mut rows = ExclusiveRows::new(&mut rebuilt);
-        let work = async {
-            let ws = transaction::replay(&mut rows, batch).await?;
-            rows.store(&ws, None).await
-        };
-        let replayed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work.now_or_never()));
+    let mut rebuilt = tables.before_replay();
+    for row in tables.journal.rows() {
+        let replayed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| rebuilt.replay(&row.batch)));
         match replayed {
-            Ok(Some(Ok(true))) => {}
-            other => return Err(failed(format!("{} cannot be replayed: {:?}", batch.id, other.map(|_| ())))),
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return Err(failed(format!("{} cannot be replayed: {error}", row.batch.id))),
+            Err(_) => return Err(failed(format!("{} cannot be replayed: the replay panics", row.batch.id))),
         }
     }
-    let newest = tables.scopes.values().map(|row| row.seen).max().unwrap_or(Time::MIN).max(tables.newest());
+    let seen = tables.scopes.values().map(|row| row.seen).max();
+    let newest = seen.max(tables.journal.newest()).unwrap_or(Time::MIN);
     let end = newest.after(Span::from_micros(1));
-    let mut stored = tables.clone();
-    let (before, after) = (at_one_time(&mut stored, end), at_one_time(&mut rebuilt, end));
+    let (before, after) = (at_one_time(tables, end), at_one_time(&rebuilt, end));
     for (key, row) in &before {
         if after.get(key) != Some(row) {
             return Err(failed(format!("{key:?} is {row:?}, but rebuilt {:?}", after.get(key))));
@@ -226,19 +125,16 @@ fn timeless(jobs: &BTreeMap<JobId, Job>) -> BTreeMap<JobId, Job> {
 }
 
 /// Returns every scope with events, advanced to one time. How far a scope was folded before depends on earlier reads.
-fn at_one_time(tables: &mut Tables, end: Time) -> BTreeMap<ScopeKey, ScopeState> {
-    let rows: Vec<_> =
-        tables.scopes.iter().filter(|(_, row)| row.version > 0).map(|(k, r)| (k.clone(), r.clone())).collect();
+fn at_one_time(tables: &Tables, end: Time) -> BTreeMap<ScopeKey, ScopeState> {
     let fresh = ScopeState::default();
-    let advanced = rows.into_iter().filter_map(|(key, row)| {
-        let mut rows = ExclusiveRows::new(tables);
-        let mut row = transaction::view(&mut rows, &key, row, end).now_or_never()?.ok()?;
+    let advanced = tables.scopes.iter().filter(|(_, row)| row.version > 0).filter_map(|(key, _)| {
+        let mut row = tables.scope_at(key, end).ok()??;
         (row.folded, row.next_expiry) = (fresh.folded, fresh.next_expiry);
         row.line = fresh.line.clone();
         for balance in &mut row.balances {
             (balance.evicted, balance.next_eviction) = (fresh.balances[0].evicted, fresh.balances[0].next_eviction);
         }
-        Some((key, row))
+        Some((key.clone(), row))
     });
     advanced.collect()
 }

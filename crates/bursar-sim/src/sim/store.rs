@@ -9,6 +9,7 @@ use bursar_core::id::{BatchId, IdSource};
 use bursar_core::name::{Scope, Tenant};
 use bursar_core::request::{CheckedRequest, Op};
 use bursar_core::time::Time;
+use bursar_store::memory::{Tables, Writes};
 use bursar_store::transaction::lock_order::LockOrder;
 use bursar_store::transaction::retry::{self, AttemptError, Engine, Prepared};
 use bursar_store::transaction::rows::Rows;
@@ -61,7 +62,8 @@ pub(crate) struct OpenTransaction {
 impl SimStore {
     /// Creates the store of a node that has just started.
     pub(crate) fn new(world: &Arc<World>, node: Node) -> SimStore {
-        let high = AtomicI64::new(world.state().tables.newest().micros());
+        let newest = world.state().tables.journal.newest().unwrap_or(Time::MIN);
+        let high = AtomicI64::new(newest.micros());
         let ids = world.state().next_ids();
         SimStore { world: world.clone(), node, ids, high }
     }
@@ -212,12 +214,23 @@ pub(crate) fn commit(tx: &mut SimTx, decisions: &[Arc<Decision>]) {
     let state = &mut *state;
     state.judge.committed(tx.node, decisions, &writes);
     let lines_moved = !writes.jobs.is_empty();
-    writes.new_rows(&state.tables).into_iter().for_each(|row| state.judge.row_created(row));
+    new_rows(&writes, &state.tables).into_iter().for_each(|row| state.judge.row_created(row));
     state.tables.apply(writes);
     if lines_moved && state.judge.commits.is_multiple_of(LINES_CHECK_INTERVAL) {
         lines::check(&mut state.judge, &state.tables);
     }
     state.close(tx.id);
+}
+
+/// Returns the rows that a transaction creates.
+fn new_rows(writes: &Writes, tables: &Tables) -> Vec<Lock> {
+    let scopes = writes.scopes.keys().filter(|key| !tables.scopes.contains_key(*key)).cloned().map(Lock::Scope);
+    let holds = writes.holds.keys().filter(|id| !tables.holds.contains_key(id)).copied().map(Lock::Hold);
+    let grants = writes.grants.keys().filter(|id| !tables.grants.contains_key(id)).copied().map(Lock::Grant);
+    // Deleted job keys count as well: later decisions depend on when a key disappeared.
+    let jobs = writes.job_keys.iter().filter(|(key, job)| job.is_some() != tables.job_keys.contains_key(*key));
+    let jobs = jobs.map(|(key, _)| Lock::JobKey(key.clone()));
+    scopes.chain(holds).chain(grants).chain(jobs).collect()
 }
 
 #[async_trait]
@@ -235,6 +248,6 @@ impl Commit for SimStore {
 #[async_trait]
 impl Notify for SimStore {
     async fn change_counter(&self) -> Result<u64, StoreError> {
-        Ok(self.world.state().tables.journal.len() as u64)
+        Ok(self.world.state().tables.journal.rows().len() as u64)
     }
 }

@@ -14,7 +14,7 @@ use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
 use bursar_core::time::Time;
 use bursar_store::{
     Cost, CostMark, DueJobs, Figures, Health, HeldMark, HeldSum, JobFilter, Journaled, Maintain, Read, Report,
-    StoreError, claims, transaction,
+    StoreError, transaction,
 };
 
 use super::store::{KEY_PATIENCE, SimStore};
@@ -136,8 +136,7 @@ impl Read for SimStore {
 
     async fn list_journal(&self, after: u64, limit: usize) -> Result<Vec<Journaled>, StoreError> {
         let state = self.world.state();
-        let rows = state.tables.journal.iter().zip(1..).skip_while(|(_, position)| *position <= after).take(limit);
-        Ok(rows.map(|(batch, position)| Journaled { position, batch: batch.clone() }).collect())
+        Ok(state.tables.list_journal(after, limit).collect())
     }
 
     async fn batch(&self, _: BatchId) -> Result<Option<Journaled>, StoreError> {
@@ -158,36 +157,18 @@ impl Maintain for SimStore {
     async fn due_jobs(&self, limit: usize) -> Result<DueJobs, StoreError> {
         self.world.step(self.node).await;
         let state = self.world.state();
-        let (now, queues) = (self.world.now(&state), &state.tables.queues);
-        let kept = |job: &Job| match queues.get(&(job.tenant.clone(), job.queue.clone())) {
-            Some(queue) => queue.config.kept(job.life.state),
-            None => QueueState::default().config.kept(job.life.state),
-        };
-        Ok(claims::due(|| state.tables.jobs.values(), kept, now, limit))
+        Ok(state.tables.due_jobs(limit, self.world.now(&state)))
     }
 
     async fn due_schedules(&self, limit: usize) -> Result<(Vec<ScheduleKey>, Option<Time>), StoreError> {
         self.world.step(self.node).await;
         let state = self.world.state();
-        let now = self.world.now(&state);
-        let mut all: Vec<(Time, &ScheduleKey)> =
-            state.tables.schedules.iter().map(|(key, s)| (s.next_at, key)).collect();
-        all.sort();
-        let due = all.iter().take_while(|(at, _)| *at <= now).take(limit);
-        let due: Vec<ScheduleKey> = due.map(|(_, key)| (*key).clone()).collect();
-        let next_at = all.get(due.len()).map(|(at, _)| *at);
-        Ok((due, next_at))
+        Ok(state.tables.due_schedules(limit, self.world.now(&state)))
     }
 
     async fn jobs_awaiting(&self, scope: &ScopeKey, limit: usize) -> Result<Vec<JobId>, StoreError> {
         self.world.step(self.node).await;
-        let state = self.world.state();
-        let awaiting = state.tables.jobs.values().filter(|job| {
-            job.life.state == JobState::AwaitingBudget
-                && job.tenant == scope.0
-                && job.life.awaits.as_ref() == Some(&scope.1)
-        });
-        Ok(awaiting.map(|job| job.id).take(limit).collect())
+        Ok(self.world.state().tables.jobs_awaiting(scope, limit))
     }
 
     async fn jobs_barred(
@@ -197,35 +178,26 @@ impl Maintain for SimStore {
         limit: usize,
     ) -> Result<(Vec<JobId>, Option<FlowKey>), StoreError> {
         self.world.step(self.node).await;
-        let state = self.world.state();
-        Ok(claims::barred(|| state.tables.jobs.values(), queue, after, limit))
+        Ok(self.world.state().tables.jobs_barred(queue, after, limit))
     }
 
     async fn scopes_awaited(&self, limit: usize) -> Result<Vec<(ScopeKey, u64)>, StoreError> {
         self.world.step(self.node).await;
-        let state = self.world.state();
-        let scopes = claims::awaited(state.tables.jobs.values()).into_iter().take(limit);
-        Ok(scopes.map(|key| (key.clone(), state.tables.scopes.get(&key).map_or(0, |row| row.version))).collect())
+        Ok(self.world.state().tables.scopes_awaited(limit))
     }
 
     async fn list_scope_keys(&self, after: Option<&ScopeKey>, limit: usize) -> Result<Vec<ScopeKey>, StoreError> {
         self.world.step(self.node).await;
-        let state = self.world.state();
-        let scopes = state.tables.scopes.keys().filter(|key| after.is_none_or(|after| *key > after));
-        Ok(scopes.take(limit).cloned().collect())
+        Ok(self.world.state().tables.list_scope_keys(after, limit))
     }
 
     async fn forget_keys(&self, limit: usize) -> Result<usize, StoreError> {
         self.world.step(self.node).await;
         let mut state = self.world.state();
         let now = self.world.now(&state);
-        let over = state.tables.keys.iter().filter(|(_, row)| row.until <= now).map(|(key, _)| key.clone());
-        let over: Vec<_> = over.take(limit).collect();
-        for key in &over {
-            state.tables.keys.remove(key);
-            state.judge.forget_key(key);
-        }
-        Ok(over.len())
+        let expired = state.tables.forget_keys(limit, now);
+        expired.iter().for_each(|key| state.judge.forget_key(key));
+        Ok(expired.len())
     }
 
     /// No run is long enough for figures to expire.

@@ -15,6 +15,7 @@ use bursar_core::state::{
     Change, IdempotencyRowKey, JobKey, KeyRow, LineKey, QueueKey, ScheduleKey, ScopeKey, Workspace,
 };
 use bursar_core::time::Time;
+use bursar_store::memory::{View, Writes};
 use bursar_store::transaction::lock_order::LockOrder;
 use bursar_store::transaction::rows::{ClaimQuery, Claimed, Found, HistoryQuery, Rows};
 use bursar_store::{Lock, StoreError, claims};
@@ -22,7 +23,6 @@ use tokio::time::{Instant, timeout_at};
 
 use super::jobs::ClaimSeen;
 use super::locks::{LockRequest, TxId};
-use super::tables::{View, Writes};
 use super::world::{Node, World};
 
 /// How long a transaction waits for a lock before the database checks for a deadlock.
@@ -333,10 +333,11 @@ impl Rows for SimTx {
         Ok(found)
     }
 
-    async fn claim(&mut self, asks: &[ClaimQuery], now: Time) -> Result<Vec<Claimed>, StoreError> {
+    async fn claim(&mut self, queries: &[ClaimQuery], now: Time) -> Result<Vec<Claimed>, StoreError> {
         self.step().await?;
         self.claim = Some(Arc::new(self.claim_seen(now)));
-        let find = |jobs: &[&Job]| asks.iter().map(|ask| claims::claim(jobs.iter().copied(), ask, now)).collect();
+        let find =
+            |jobs: &[&Job]| queries.iter().map(|query| claims::claim(jobs.iter().copied(), query, now)).collect();
         let ids = |claimed: &Vec<Claimed>| {
             claimed.iter().flat_map(|claimed| claimed.ready.iter().chain(&claimed.due)).map(|job| job.id).collect()
         };
@@ -353,9 +354,7 @@ impl Rows for SimTx {
 
     async fn barred(&mut self, keys: &[(QueueKey, FlowKey)]) -> Result<Vec<Job>, StoreError> {
         self.step().await?;
-        let find =
-            |jobs: &[&Job]| jobs.iter().filter(|job| claims::is_barred(job, keys)).map(|job| (*job).clone()).collect();
-        Ok(self.find_waiting(find, ids_of))
+        Ok(self.find_waiting(|jobs| claims::barred_heads(jobs.iter().copied(), keys), ids_of))
     }
 
     async fn holds(&mut self, ids: &[HoldId]) -> Result<Found<HoldId, Hold>, StoreError> {
@@ -433,23 +432,19 @@ impl Rows for SimTx {
         Ok(self.world.now(&state))
     }
 
-    async fn due(&mut self, asks: &[(ScopeKey, DueQuery)], now: Time) -> Result<Vec<Due>, StoreError> {
+    async fn due(&mut self, queries: &[(ScopeKey, DueQuery)], now: Time) -> Result<Vec<Due>, StoreError> {
         self.step().await?;
-        Ok(self.read(|view| asks.iter().map(|(key, ask)| view.due(key, ask, now)).collect()))
+        Ok(self.read(|view| queries.iter().map(|(key, query)| view.due(key, query, now)).collect()))
     }
 
-    async fn window_histories(&mut self, asks: &[HistoryQuery]) -> Result<Vec<WindowHistory>, StoreError> {
+    async fn window_histories(&mut self, queries: &[HistoryQuery]) -> Result<Vec<WindowHistory>, StoreError> {
         self.step().await?;
-        Ok(self.read(|view| asks.iter().map(|ask| view.past(ask)).collect()))
+        Ok(self.read(|view| queries.iter().map(|query| view.window_history(query)).collect()))
     }
 
     async fn roll_up(&mut self, scopes: &[(ScopeKey, Time)]) -> Result<(), StoreError> {
         self.step().await?;
-        for (key, before) in scopes {
-            for mark in self.read(|view| view.postings_before(key, *before)) {
-                self.writes.remove_posting(key, mark);
-            }
-        }
+        self.writes.roll_up(&self.world.state().tables, scopes);
         Ok(())
     }
 

@@ -9,6 +9,7 @@ use bursar_core::scope::ScopeState;
 use bursar_core::state::ScopeKey;
 use bursar_core::time::{Span, Time};
 use bursar_store::Lock;
+use bursar_store::memory::Tables;
 use tokio::time::Instant;
 
 use super::judge::Judge;
@@ -16,7 +17,6 @@ use super::locks::{Locks, TxId};
 use super::plan::Plan;
 use super::random::Random;
 use super::store::Ids;
-use super::tables::Tables;
 use super::workload::Workload;
 
 /// The start time, in microseconds: ten seconds before midnight in Berlin, before a day of 23 hours.

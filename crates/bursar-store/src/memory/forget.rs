@@ -4,18 +4,21 @@ use std::collections::BTreeSet;
 
 use bursar_core::id::GrantId;
 use bursar_core::payload::Payload;
-use bursar_core::state::{QueueKey, ScopeKey};
+use bursar_core::state::{IdempotencyRowKey, QueueKey, ScopeKey};
 use bursar_core::time::Time;
 
 use super::Tables;
 use crate::figures::first_minute_kept;
 
 impl Tables {
-    pub(super) fn forget_keys(&mut self, limit: usize, now: Time) -> usize {
-        let expired: Vec<_> =
-            self.keys.iter().filter(|(_, row)| row.until <= now).map(|(k, _)| k.clone()).take(limit).collect();
-        self.keys.retain(|key, _| !expired.contains(key));
-        expired.len()
+    /// Deletes expired idempotency keys, and returns them.
+    pub fn forget_keys(&mut self, limit: usize, now: Time) -> Vec<IdempotencyRowKey> {
+        let expired = self.keys.iter().filter(|(_, row)| row.until <= now).map(|(key, _)| key.clone());
+        let expired: Vec<_> = expired.take(limit).collect();
+        for key in &expired {
+            self.keys.remove(key);
+        }
+        expired
     }
 
     pub(super) fn forget_figures(&mut self, after: Option<&QueueKey>, limit: usize, now: Time) -> Option<QueueKey> {
@@ -36,7 +39,7 @@ impl Tables {
         for key in &page {
             if self.scopes.get(key).is_some_and(|row| row.is_unused_flow(&key.1, now)) {
                 self.scopes.remove(key);
-                self.postings.retain(|(of, ..), _| of != key);
+                self.postings.remove(key);
                 self.rollups.remove(key);
             }
         }

@@ -1,32 +1,19 @@
-//! Reads of jobs and queues.
+//! Reads of jobs, queues and schedules, and of the rows that need maintenance.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
 use bursar_core::id::JobId;
-use bursar_core::job::{Job, JobState, Place, QueueState, compute_lines};
+use bursar_core::job::{Job, JobState, Place, QueueState};
 use bursar_core::name::{FlowKey, Queue, Tenant};
-use bursar_core::state::{CostKey, Counted, LineKey, QueueKey, ScopeKey};
+use bursar_core::state::{CostKey, Counted, QueueKey, ScheduleKey, ScopeKey};
 use bursar_core::time::Time;
 
 use super::Tables;
 use crate::claims::{self, is_in};
 use crate::figures::{Cost, CostMark, DueJobs, Figures, HeldMark, HeldSum, JobFilter};
-use crate::transaction::rows::{ClaimQuery, Claimed};
 
 impl Tables {
-    pub(super) fn claim(&self, query: &ClaimQuery, now: Time) -> Claimed {
-        claims::claim(self.jobs.values(), query, now)
-    }
-
-    pub(super) fn behind(&self, line: &LineKey, count: usize) -> Vec<Job> {
-        claims::behind(self.jobs.values(), line, count)
-    }
-
-    pub(super) fn barred(&self, keys: &[(QueueKey, FlowKey)]) -> Vec<Job> {
-        self.jobs.values().filter(|job| claims::is_barred(job, keys)).cloned().collect()
-    }
-
     pub(super) fn list_jobs(
         &self,
         tenant: &Tenant,
@@ -112,7 +99,8 @@ impl Tables {
         held.take(limit).collect()
     }
 
-    pub(super) fn due_jobs(&self, limit: usize, now: Time) -> DueJobs {
+    /// Returns the jobs that need maintenance, the longest overdue first, at most `limit` of each kind.
+    pub fn due_jobs(&self, limit: usize, now: Time) -> DueJobs {
         let kept = |job: &Job| {
             let queue = self.queues.get(&(job.tenant.clone(), job.queue.clone()));
             queue.map(|queue| queue.config.clone()).unwrap_or_default().kept(job.life.state)
@@ -120,7 +108,17 @@ impl Tables {
         claims::due(|| self.jobs.values(), kept, now, limit)
     }
 
-    pub(super) fn awaiting(&self, scope: &ScopeKey, limit: usize) -> Vec<JobId> {
+    /// Returns the schedules with a due tick, the longest overdue first, and the time of the next tick.
+    pub fn due_schedules(&self, limit: usize, now: Time) -> (Vec<ScheduleKey>, Option<Time>) {
+        let mut all: Vec<_> = self.schedules.iter().map(|(key, row)| (row.next_at, key)).collect();
+        all.retain(|(at, _)| *at < Time::NEVER);
+        all.sort();
+        let next = all.iter().map(|(at, _)| *at).find(|at| *at > now);
+        (all.into_iter().filter(|(at, _)| *at <= now).take(limit).map(|(_, key)| key.clone()).collect(), next)
+    }
+
+    /// Returns jobs that await units of a scope.
+    pub fn jobs_awaiting(&self, scope: &ScopeKey, limit: usize) -> Vec<JobId> {
         let all = self.jobs.values().filter(|job| {
             let awaits = job.life.awaits.as_ref().filter(|_| job.life.state == JobState::AwaitingBudget);
             job.tenant == scope.0 && awaits == Some(&scope.1)
@@ -128,17 +126,25 @@ impl Tables {
         all.map(|job| job.id).take(limit).collect()
     }
 
-    pub(super) fn awaited(&self, limit: usize) -> Vec<(ScopeKey, u64)> {
+    /// Returns the barred heads of a queue's lines, for at most `limit` flow keys after one; and the last of these keys, `None` at the
+    /// end.
+    pub fn jobs_barred(
+        &self,
+        queue: &QueueKey,
+        after: Option<&FlowKey>,
+        limit: usize,
+    ) -> (Vec<JobId>, Option<FlowKey>) {
+        claims::barred(|| self.jobs.values(), queue, after, limit)
+    }
+
+    /// Returns the scopes that jobs await units of, with their versions.
+    pub fn scopes_awaited(&self, limit: usize) -> Vec<(ScopeKey, u64)> {
         let scopes = claims::awaited(self.jobs.values()).into_iter().take(limit);
         scopes.map(|key| (key.clone(), self.scopes.get(&key).map_or(0, |row| row.version))).collect()
     }
 
-    /// Computes all lines from the jobs. The journal does not record them, so a rebuild needs this.
-    pub(super) fn rebuild_lines(&mut self) {
-        let lines = compute_lines(self.jobs.values_mut());
-        self.scopes.values_mut().for_each(|row| row.line = Default::default());
-        for (scope, line) in lines {
-            self.scopes.entry(scope).or_default().line = line;
-        }
+    /// Lists the keys of scopes in order, after one.
+    pub fn list_scope_keys(&self, after: Option<&ScopeKey>, limit: usize) -> Vec<ScopeKey> {
+        self.scopes.keys().filter(|key| after.is_none_or(|after| *key > after)).take(limit).cloned().collect()
     }
 }

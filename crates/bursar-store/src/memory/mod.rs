@@ -1,32 +1,41 @@
 //! An engine that keeps everything in maps: for tests, and as the simplest model of what every engine does.
+//!
+//! [`MemoryStore`] is the engine. The types under it are public, so that a simulated database can use the same tables with its own
+//! locks and faults:
+//!
+//! - [`Tables`]: the committed rows, with the reads and the maintenance that need no transaction.
+//! - [`Writes`]: what one transaction has written. [`Writes::take`] adds the changes of a workspace; [`Tables::apply`] commits them, and
+//!   dropping them is a rollback.
+//! - [`View`]: the committed rows overlaid with the writes of a transaction, which is what the transaction reads.
+//! - [`Journal`]: the batches in the order of commits.
+//!
+//! All rows are in ordered maps, so that the same requests read the same rows in the same order in every run.
 
 mod check;
 mod forget;
 mod jobs;
+mod journal;
 mod maintain;
 mod read;
 mod rows;
+mod tables;
+mod view;
+mod writes;
 #[cfg(test)]
 mod zones;
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
-use bursar_core::event::Batch;
-use bursar_core::grant::Grant;
-use bursar_core::hold::Hold;
-use bursar_core::id::{BatchId, GrantId, HoldId, JobId};
-use bursar_core::job::{Job, QueueState, Schedule};
-use bursar_core::live::LiveCharge;
-use bursar_core::payload::Payload;
+use bursar_core::id::BatchId;
 use bursar_core::request::CheckedRequest;
-use bursar_core::scope::{Posting, ScopeState};
-use bursar_core::state::{CostKey, HeldKey, IdempotencyRowKey, JobKey, KeyRow, QueueKey, ScheduleKey, ScopeKey, Tally};
-use bursar_core::time::Time;
 use futures_util::FutureExt;
 
+pub use self::journal::Journal;
 use self::rows::MemoryRows;
+pub use self::tables::Tables;
+pub use self::view::View;
+pub use self::writes::{Changes, Writes};
 use crate::clock::{Clock, SystemClock};
 use crate::error::StoreError;
 use crate::store::{Commit, LockPolicy, Notify, RequestOutcome, Setup};
@@ -43,29 +52,6 @@ pub struct MemoryStore {
     tables: Mutex<Tables>,
 }
 
-/// The tables, one map each.
-#[derive(Clone, Default, Debug, PartialEq)]
-pub(crate) struct Tables {
-    pub(crate) scopes: BTreeMap<ScopeKey, ScopeState>,
-    pub(crate) holds: BTreeMap<HoldId, Hold>,
-    pub(crate) grants: BTreeMap<GrantId, Grant>,
-    pub(crate) keys: BTreeMap<IdempotencyRowKey, KeyRow>,
-    pub(crate) job_keys: BTreeMap<JobKey, JobId>,
-    pub(crate) jobs: BTreeMap<JobId, Job>,
-    pub(crate) queues: BTreeMap<QueueKey, QueueState>,
-    pub(crate) schedules: BTreeMap<ScheduleKey, Schedule>,
-    pub(crate) tallies: BTreeMap<Tally, i64>,
-    pub(crate) costs: BTreeMap<CostKey, i64>,
-    pub(crate) held: BTreeMap<HeldKey, i128>,
-    pub(crate) live: BTreeMap<(ScopeKey, Time, HoldId), LiveCharge>,
-    pub(crate) postings: BTreeMap<(ScopeKey, Time, u64), Posting>,
-    pub(crate) rollups: BTreeMap<ScopeKey, i64>,
-    pub(crate) payloads: BTreeMap<u128, Payload>,
-    pub(crate) journal: BTreeMap<u64, Batch>,
-    /// The instant of the latest decision. No later decision has an earlier instant.
-    pub(crate) latest: Time,
-}
-
 impl MemoryStore {
     /// Creates an empty store.
     pub fn new(setup: Setup) -> MemoryStore {
@@ -78,46 +64,32 @@ impl MemoryStore {
     }
 }
 
-impl Tables {
-    fn next_position(&self) -> u64 {
-        self.journal.last_key_value().map_or(1, |(position, batch)| position + batch.count() as u64)
-    }
-
-    fn last_event_at(&self) -> Option<Time> {
-        self.journal.last_key_value().map(|(_, batch)| batch.at)
-    }
-
-    /// Returns a copy of a batch with its large payloads.
-    fn with_payloads(&self, batch: &Batch) -> Batch {
-        let mut batch = batch.clone();
-        batch.attach_payloads(|id| self.payloads.get(&id).cloned());
-        batch
-    }
-}
-
 #[async_trait]
 impl Commit for MemoryStore {
     async fn commit(&self, requests: &[Arc<CheckedRequest>], _: LockPolicy) -> Result<Vec<RequestOutcome>, StoreError> {
         let mut tables = self.tables();
-        let start = BatchStart { floor: tables.latest, batch: BatchId(u128::from(tables.next_position())) };
+        let start = BatchStart { floor: tables.latest, batch: BatchId(u128::from(tables.journal.next_position())) };
         let mut ids = self.setup.ids.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let mut rows = MemoryRows { tables: &mut tables, clock: &*self.clock };
+        let mut rows = MemoryRows::new(&tables, self.clock.now());
         let requests: Vec<&CheckedRequest> = requests.iter().map(|request| &**request).collect();
         let work = async {
             let (mut ws, outcomes) =
                 transaction::run(&mut rows, &requests, &self.setup.rules, start, &mut *ids).await?;
             let batch = ws.take_batch();
             rows.store(&ws, batch).await?;
-            rows.tables.latest = ws.now;
             Ok(outcomes)
         };
-        work.now_or_never().expect("memory never waits")
+        let outcomes: Result<_, StoreError> = work.now_or_never().expect("memory never waits");
+        let writes = rows.into_writes();
+        let outcomes = outcomes?;
+        tables.apply(writes);
+        Ok(outcomes)
     }
 }
 
 #[async_trait]
 impl Notify for MemoryStore {
     async fn change_counter(&self) -> Result<u64, StoreError> {
-        Ok(self.tables().next_position())
+        Ok(self.tables().journal.next_position())
     }
 }

@@ -1,5 +1,6 @@
 //! [`Read`] on the maps.
 
+use std::ops::Bound::{Excluded, Unbounded};
 use std::ops::RangeInclusive;
 
 use async_trait::async_trait;
@@ -13,14 +14,11 @@ use bursar_core::page;
 use bursar_core::scope::ScopeState;
 use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
 use bursar_core::time::Time;
-use futures_util::FutureExt;
 
 use super::MemoryStore;
-use super::rows::MemoryRows;
 use crate::error::StoreError;
 use crate::figures::{Cost, CostMark, Figures, HeldMark, HeldSum, JobFilter};
 use crate::store::{Journaled, Read};
-use crate::transaction;
 
 #[async_trait]
 impl Read for MemoryStore {
@@ -29,11 +27,7 @@ impl Read for MemoryStore {
     }
 
     async fn scope(&self, key: &ScopeKey) -> Result<Option<ScopeState>, StoreError> {
-        let mut tables = self.tables();
-        let Some(row) = tables.scopes.get(key).cloned() else { return Ok(None) };
-        let mut rows = MemoryRows { tables: &mut tables, clock: &*self.clock };
-        let view = transaction::view(&mut rows, key, row, self.clock.now()).now_or_never();
-        view.expect("memory never waits").map(Some)
+        self.tables().scope_at(key, self.clock.now())
     }
 
     async fn list_scopes(
@@ -62,8 +56,8 @@ impl Read for MemoryStore {
 
     async fn spent(&self, key: &ScopeKey, from: Time, to: Time) -> Result<i64, StoreError> {
         let tables = self.tables();
-        let range = tables.postings.range((key.clone(), from, 0)..(key.clone(), to.max(from), 0));
-        Ok(range.map(|(_, posting)| posting.amount).sum())
+        let postings = tables.postings.get(key).into_iter().flat_map(|rows| rows.range((from, 0)..(to.max(from), 0)));
+        Ok(postings.map(|(_, posting)| posting.amount).sum())
     }
 
     async fn hold(&self, id: HoldId) -> Result<Option<Hold>, StoreError> {
@@ -77,10 +71,9 @@ impl Read for MemoryStore {
         limit: usize,
     ) -> Result<Vec<Hold>, StoreError> {
         let tables = self.tables();
-        let (at, id) = after.unwrap_or((Time::MIN, HoldId(0)));
-        let range = tables.live.range((key.clone(), at, id)..=(key.clone(), Time::NEVER, HoldId(u128::MAX)));
-        let range = range.filter(|((_, at, id), _)| after.is_none_or(|after| (*at, *id) > after));
-        let table = range.map(|((_, at, id), _)| (*at, *id)).take(limit).collect();
+        let range = (after.map_or(Unbounded, Excluded), Unbounded);
+        let charges = tables.live.get(key).into_iter().flat_map(|rows| rows.range(range));
+        let table = charges.map(|(mark, _)| *mark).take(limit).collect();
         let row = tables.scopes.get(key).cloned().unwrap_or_default();
         let ids = row.live_after(after, table, limit);
         Ok(page::cut(ids.iter().filter_map(|id| tables.holds.get(id).cloned()).collect(), limit))
@@ -177,22 +170,11 @@ impl Read for MemoryStore {
 
     async fn list_journal(&self, after: u64, limit: usize) -> Result<Vec<Journaled>, StoreError> {
         let tables = self.tables();
-        // The position may lie within the events of a batch.
-        let first = tables
-            .journal
-            .range(..=after)
-            .next_back()
-            .filter(|(p, b)| **p + b.count() as u64 > after + 1)
-            .map_or(after + 1, |(p, _)| *p);
-        let batches: Vec<_> = tables.journal.range(first..).take(limit).map(|(p, b)| (*p, b.clone())).collect();
-        let row = |(position, batch)| Journaled { position, batch: tables.with_payloads(&batch) };
-        Ok(page::cut(batches.into_iter().map(row).collect(), limit))
+        Ok(page::cut(tables.list_journal(after, limit).collect(), limit))
     }
 
     async fn batch(&self, id: BatchId) -> Result<Option<Journaled>, StoreError> {
         let tables = self.tables();
-        let position = id.0 as u64;
-        let batch = tables.journal.get(&position);
-        Ok(batch.map(|batch| Journaled { position, batch: tables.with_payloads(batch) }))
+        Ok(tables.journal.get(id).map(|row| tables.journaled(row)))
     }
 }

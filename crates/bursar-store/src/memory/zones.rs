@@ -1,5 +1,6 @@
 //! Tests for nodes with different time zone data: the stored bounds of a window count, and an unknown zone is an error.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use bursar_core::budget::{Budget, Limit};
@@ -14,7 +15,7 @@ use bursar_core::time::{Span, Time};
 use bursar_core::window::Window;
 use futures_util::FutureExt;
 
-use super::MemoryStore;
+use super::{Journal, MemoryStore};
 use crate::clock::ManualClock;
 use crate::conformance::CommitRequests;
 use crate::error::StoreError;
@@ -71,7 +72,7 @@ impl Node {
     /// Returns the number of postings and of journal rows.
     fn row_counts(&self) -> (usize, usize) {
         let tables = self.store.tables();
-        (tables.postings.len(), tables.journal.len())
+        (tables.postings.values().map(BTreeMap::len).sum(), tables.journal.rows().len())
     }
 
     fn set_zone(&self, zone: &str) {
@@ -172,10 +173,12 @@ fn a_journal_with_an_unknown_zone_is_not_replayed() {
     let node = Node::new();
     {
         let mut tables = node.store.tables();
-        for batch in tables.journal.values_mut() {
-            let json = serde_json::to_string(batch).unwrap().replace("day@UTC", "day@Mars/Olympus");
-            *batch = serde_json::from_str(&json).unwrap();
+        let mut changed = Journal::default();
+        for row in tables.journal.rows() {
+            let json = serde_json::to_string(&row.batch).unwrap().replace("day@UTC", "day@Mars/Olympus");
+            changed.push(serde_json::from_str(&json).unwrap());
         }
+        tables.journal = changed;
     }
     let refused = node.store.rebuild().now_or_never().unwrap().unwrap_err();
     assert!(matches!(refused, StoreError::Unavailable { .. }), "{refused}");
