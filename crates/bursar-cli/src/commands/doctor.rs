@@ -224,8 +224,7 @@ fn clock(health: &Health) -> Vec<Finding> {
 }
 
 async fn journal(health: &Health, bursar: &Bursar) -> Finding {
-    let todo =
-        "nothing was changed; restore a backup with `bursar restore`: no other table can replace the journal";
+    let todo = "nothing was changed; restore a backup with `bursar restore`: no other table can replace the journal";
     let (mut after, mut read) = (0, 0);
     loop {
         match bursar.journal().read(after, 1_000).await {
