@@ -95,8 +95,17 @@ macro_rules! holds {
     };
 }
 
+// A statement that waits for no lock can lock grants in any order, by one index scan. The others lock them in order of ids.
 macro_rules! grants {
-    ($lock:literal) => {
+    (" FOR UPDATE SKIP LOCKED", $ids:literal) => {
+        concat!(
+            "SELECT -1::bigint, g.ctid, clock_timestamp(), g.data, NULL FROM (
+                 SELECT g.ctid, g.data FROM bursar.grants g WHERE g.id = ANY (",
+            $ids,
+            "::uuid[]) FOR UPDATE SKIP LOCKED) g"
+        )
+    };
+    ($lock:tt) => {
         grants!($lock, "$1")
     };
     ($lock:literal, $ids:literal) => {
@@ -128,7 +137,7 @@ pub(super) use scopes_by_name;
 
 /// Grants, with negative ordinals, and then scopes. The server executes the parts of a `UNION ALL` in order, which keeps the lock order.
 macro_rules! grants_and_scopes {
-    ($lock:literal) => {
+    ($lock:tt) => {
         concat!(grants!($lock, "$3"), " UNION ALL ", scopes_by_name!($lock))
     };
 }
