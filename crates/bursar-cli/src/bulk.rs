@@ -4,9 +4,9 @@ use std::io::{IsTerminal, Write};
 
 use bursar::{FlowKey, JobId, JobKind, JobState, Queue, Tag};
 use bursar_client::{Answered, Error, JobQuery};
+use bursar_wire::bulk::{ActedAnswer, EditBody, EditManyBody, FilterBody, MoveManyBody, SelectionBody};
 use bursar_wire::job::FinishedAnswer;
 use bursar_wire::problem::Problem;
-use bursar_wire::work::{ActedAnswer, EditBody, EditManyBody, FilterBody, MoveManyBody, SelectionBody};
 use clap::Args;
 use serde::Serialize;
 

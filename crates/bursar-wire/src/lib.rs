@@ -34,13 +34,6 @@ mod strict;
 pub mod window;
 pub mod worker_calls;
 
-/// The former name of [`bulk`] and [`worker_calls`].
-#[doc(hidden)]
-pub mod work {
-    pub use crate::bulk::*;
-    pub use crate::worker_calls::*;
-}
-
 use bursar_core::name::given;
 use bursar_core::refusal::Invalid;
 use bursar_core::time::{Span, Time};

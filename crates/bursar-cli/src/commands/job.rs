@@ -6,7 +6,7 @@ use bursar_wire::command::EnqueuedAnswer;
 use bursar_wire::job::{BulkBody, FinishedAnswer, JobBody};
 use bursar_wire::problem::Problem;
 use bursar_wire::report::{DayCostAnswer, HeldAnswer};
-use bursar_wire::work::{CompleteBody, ErrorBody, FailBody, HeartbeatBody, LeaseBody, ReturnBody, SnoozeBody};
+use bursar_wire::worker_calls::{CompleteBody, ErrorBody, FailBody, HeartbeatBody, LeaseBody, ReturnBody, SnoozeBody};
 use clap::{Args, Subcommand};
 
 use crate::args::{CursorPage, JobPage, charge, millis, payload};
