@@ -5,6 +5,7 @@ mod counts;
 mod grants;
 mod job_keys;
 mod locks;
+mod sessions;
 mod support;
 
 use std::sync::Arc;
