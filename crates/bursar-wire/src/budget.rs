@@ -158,6 +158,26 @@ pub struct SpentAnswer {
     pub spent: i64,
 }
 
+/// The units posted on a scope over time: the answer of `GET /v1/budgets/{scope}/series`.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+pub struct SeriesAnswer {
+    pub scope: Scope,
+    /// The steps of the period, oldest first.
+    pub steps: Vec<SeriesStep>,
+}
+
+/// One step of a series.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+pub struct SeriesStep {
+    /// The start of the step.
+    pub from: Option<String>,
+    /// The end of the step.
+    pub to: Option<String>,
+    /// The units posted in the step, negative if more were credited; `null` if adding them up took too long. The latest steps are
+    /// added up first.
+    pub spent: Option<i64>,
+}
+
 /// The current state of a budget: the answer of `GET /v1/budgets/{scope}`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct BudgetAnswer {

@@ -14,6 +14,7 @@
 
 #![expect(missing_docs, reason = "fields such as `queue`, `kind` and `id` need no text of their own")]
 
+pub mod activity;
 pub mod budget;
 pub mod bulk;
 pub mod command;

@@ -20,9 +20,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Problem>, String> {
     let packages = packages::read(&metadata(root)?)?;
     let tree = Tree::load(root).map_err(|error| error.to_string())?;
     let mut problems = Vec::new();
-    for rule in
-        [packages::sources, packages::banned, packages::duplicates, licence::licences, shipped::test_kits]
-    {
+    for rule in [packages::sources, packages::banned, packages::duplicates, licence::licences, shipped::test_kits] {
         problems.extend(rule(&packages));
     }
     problems.extend(unused::unused(&packages, &tree));

@@ -180,6 +180,7 @@ impl Config {
             trusted_proxies: self.trusted_proxies.clone(),
             clock: None,
             meter: self.meter.clone(),
+            login_codes: bursar_server::LoginCodes::default(),
         })
     }
 }
