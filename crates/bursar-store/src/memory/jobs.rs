@@ -6,12 +6,14 @@ use std::ops::RangeInclusive;
 use bursar_core::id::JobId;
 use bursar_core::job::{Job, JobState, Place, QueueState};
 use bursar_core::name::{FlowKey, Queue, Tenant};
-use bursar_core::state::{CostKey, Counted, QueueKey, ScheduleKey, ScopeKey};
+use bursar_core::page;
+use bursar_core::state::{CostKey, Counted, DeadGroupKey, QueueKey, ScheduleKey, ScopeKey};
 use bursar_core::time::Time;
 
 use super::Tables;
 use crate::claims::{self, is_in};
-use crate::figures::{Cost, CostMark, DueJobs, Figures, HeldMark, HeldSum, JobFilter};
+use crate::error::StoreError;
+use crate::figures::{Cost, CostMark, DeadGroup, DeadGroupMark, DueJobs, Figures, HeldMark, HeldSum, JobFilter};
 
 impl Tables {
     pub(super) fn list_jobs(
@@ -97,6 +99,31 @@ impl Tables {
         let held =
             wanted.map(|((_, queue, kind, unit), sum)| HeldSum::new(queue.clone(), kind.clone(), unit.clone(), *sum));
         held.take(limit).collect()
+    }
+
+    /// Returns the number of dead jobs in each group; no group is empty.
+    pub fn dead_groups(&self) -> &BTreeMap<DeadGroupKey, i64> {
+        &self.dead
+    }
+
+    pub(super) fn list_dead_groups(
+        &self,
+        tenant: &Tenant,
+        queue: Option<&Queue>,
+        after: Option<&DeadGroupMark>,
+        limit: usize,
+    ) -> Result<Vec<DeadGroup>, StoreError> {
+        let wanted = self.dead.iter().filter(|((of, in_queue, kind, fingerprint), _)| {
+            let selected = of == tenant && queue.is_none_or(|queue| queue == in_queue);
+            selected && after.is_none_or(|(q, k, f)| (in_queue, kind, fingerprint) > (q, k, f))
+        });
+        let group = |(key, count): (&DeadGroupKey, &i64)| {
+            let of_group = || self.jobs.values().filter(|job| job.dead_group().as_ref() == Some(key));
+            let first = of_group().map(|job| job.life.run_at).min()?;
+            let last = of_group().max_by_key(|job| (job.life.run_at, job.id))?.clone();
+            Some(DeadGroup::new(key.3.clone(), *count, first, last))
+        };
+        Ok(page::cut(wanted.filter_map(group).take(limit).collect::<Result<_, _>>()?, limit))
     }
 
     /// Returns the jobs that need maintenance, the longest overdue first, at most `limit` of each kind.
