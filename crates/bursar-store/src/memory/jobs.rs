@@ -1,6 +1,6 @@
 //! Reads of jobs, queues and schedules, and of the rows that need maintenance.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::RangeInclusive;
 
 use bursar_core::id::JobId;
@@ -117,11 +117,15 @@ impl Tables {
             let selected = of == tenant && queue.is_none_or(|queue| queue == in_queue);
             selected && after.is_none_or(|(q, k, f)| (in_queue, kind, fingerprint) > (q, k, f))
         });
+        let mut dead: HashMap<DeadGroupKey, Vec<&Job>> = HashMap::new();
+        for job in self.jobs.values().filter(|job| job.tenant == *tenant) {
+            job.dead_group().into_iter().for_each(|group| dead.entry(group).or_default().push(job));
+        }
         let group = |(key, count): (&DeadGroupKey, &i64)| {
-            let of_group = || self.jobs.values().filter(|job| job.dead_group().as_ref() == Some(key));
-            let first = of_group().map(|job| job.life.run_at).min()?;
-            let last = of_group().max_by_key(|job| (job.life.run_at, job.id))?.clone();
-            Some(DeadGroup::new(key.3.clone(), *count, first, last))
+            let jobs = dead.get(key)?;
+            let first = jobs.iter().map(|job| job.life.run_at).min()?;
+            let last = jobs.iter().max_by_key(|job| (job.life.run_at, job.id))?;
+            Some(DeadGroup::new(key.3.clone(), *count, first, (*last).clone()))
         };
         Ok(page::cut(wanted.filter_map(group).take(limit).collect::<Result<_, _>>()?, limit))
     }

@@ -1,5 +1,5 @@
 -- Dead jobs grouped by queue, kind and error. `fingerprint` is that of a dead job's last error, and NULL for other jobs: it finds the
--- first and the last job of a group.
+-- first and the last job of a group. On a database with dead jobs, run `bursar migrate`, which also groups those.
 ALTER TABLE bursar.ended_jobs ADD COLUMN fingerprint text COLLATE "C";
 CREATE INDEX ended_jobs_dead ON bursar.ended_jobs (tenant, queue, kind, fingerprint, at, id) WHERE fingerprint IS NOT NULL;
 
