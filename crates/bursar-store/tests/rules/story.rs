@@ -160,6 +160,7 @@ impl World {
             ["job", name] => self.job_words(name),
             ["due"] => self.due_words(),
             ["figures", queue] => self.figure_words(queue),
+            ["dead"] => self.dead_words(),
             ["line", queue, key] => self.line_words(queue, key),
             _ => return self.schedule_look(&words),
         })
