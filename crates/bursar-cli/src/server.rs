@@ -49,7 +49,8 @@ pub(crate) async fn run(
     Ok(())
 }
 
-fn start_problem(error: StartError) -> Problem {
+/// Returns the problem of a server that did not start.
+pub(crate) fn start_problem(error: StartError) -> Problem {
     match error {
         StartError::Bursar(error) => error.into(),
         StartError::Listen(..) => Problem::new(Kind::Unavailable, error.to_string()),
