@@ -7,7 +7,9 @@
 //!
 //! - Names are `snake_case`.
 //! - Times are RFC 3339 strings in UTC with microseconds; `null` means "never".
-//! - Durations are integers in milliseconds and end in `_ms`.
+//! - Durations are integers in milliseconds, in fields whose names have the part `_ms`. A request may leave this part out and give a
+//!   duration as text instead: `"ttl": "10m"` for `"ttl_ms": 600000`. Giving both is an error. Answers have milliseconds.
+//! - The window of a limit is its name with fields beside it, or the whole window as text: `"month@Europe/Berlin"`, `"rolling:1h"`.
 //! - Amounts are integers, counted in the unit of the budget.
 //! - Ids have a prefix that names their type, such as `job_`.
 //! - A request with an unknown field is rejected, and the problem names the field.
@@ -44,6 +46,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::problem::Problem;
 
+pub use crate::strict::duration_field;
+
 /// One page of a list.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(rename = "PageOf{T}")]
@@ -67,14 +71,15 @@ pub fn read<T: DeserializeOwned>(json: &str) -> Result<T, Problem> {
     let mut reader = serde_json::Deserializer::from_str(json);
     let read = given(|| strict::read(&mut reader).and_then(|read| reader.end().map(|()| read)));
     read.map_err(|error| {
-        let detail = error.to_string();
+        let detail = strict::in_plain_words(&error.to_string());
         Problem::invalid(field_in(&detail).unwrap_or("body").to_owned(), detail)
     })
 }
 
 /// Returns the field that an error message of serde names, if it names one.
 pub fn field_in(detail: &str) -> Option<&str> {
-    let known = ["unknown field `", "missing field `", "duplicate field `", "too many in field `"];
+    let known =
+        ["unknown field `", "missing field `", "duplicate field `", "too many in field `", "wrong value in field `"];
     let at = known.into_iter().find_map(|words| detail.find(words).map(|at| at + words.len()))?;
     detail[at..].split('`').next()
 }

@@ -160,13 +160,13 @@ impl Define {
         let hold = HoldPolicy {
             ttl_min: span(self.ttl_min, defaults.ttl_min),
             ttl: self.ttl.map(bursar::Span::from_millis),
-            ttl_max: span(self.ttl_max, defaults.ttl_max),
+            ttl_max: self.ttl_max.map(bursar::Span::from_millis),
             life_max: self.life_max.map(bursar::Span::from_millis),
             late: self.late.into(),
             overrun: self.overrun.into(),
         };
         let Define { unit, parent, limits, trip, thresholds, reason, .. } = self;
-        let budget = Budget { unit, parent, limits, hold, trip, thresholds, by_default: false };
+        let budget = Budget { unit, parent, hold, trip, thresholds, ..Budget::new(limits) };
         Ok(BudgetBody { reason, ..BudgetBody::from(&budget) })
     }
 }
@@ -257,10 +257,10 @@ fn describe(view: &BudgetAnswer) -> String {
             lines.extend(budget.parent.as_ref().map(|parent| format!("parent  {parent}")));
             let hold = &budget.hold;
             let ttl = hold.ttl_ms.map_or("server default".into(), |ttl| format!("{ttl} ms"));
+            let most = hold.ttl_ms_max.map_or("server default".into(), |most| format!("{most} ms"));
             lines.push(format!(
-                "holds   ttl {ttl} ({} to {} ms), late commit: {}, overrun: {}",
+                "holds   ttl {ttl} ({} ms to {most}), late commit: {}, overrun: {}",
                 hold.ttl_ms_min,
-                hold.ttl_ms_max,
                 word(hold.late),
                 word(hold.overrun),
             ));
