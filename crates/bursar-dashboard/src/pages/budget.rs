@@ -329,7 +329,7 @@ async fn changed(act: &Act, scope: &Scope) -> Result<(), Failure> {
     let shown = client.budgets().show(scope).await?;
     let etag = shown.etag().map(str::to_owned);
     let mut body = shown.into_inner().budget.unwrap_or_default();
-    body.limits = limits(act.field("limit").unwrap_or_default(), &body.unit)?;
+    body.limits = limits(act.field("limit").unwrap_or_default(), &body.display_unit())?;
     body.reason = act.field("reason").map(str::to_owned);
     let client = etag.map_or_else(|| client.clone(), |etag| client.if_match(etag));
     client.budgets().define(scope, &body).await?;

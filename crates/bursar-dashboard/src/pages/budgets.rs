@@ -7,6 +7,7 @@ use axum::extract::Query;
 use axum::response::Response;
 use axum::routing::{get, post};
 use bursar_client::{BudgetBody, Scope};
+use bursar_core::notation::Unit;
 use bursar_wire::budget::BudgetAnswer;
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -161,7 +162,7 @@ async fn define(act: Act) -> Result<Response, Failure> {
 async fn defined(act: &Act) -> Result<Scope, Failure> {
     let scope = Scope::new(act.field("scope").unwrap_or_default())?;
     let unit = act.field("unit").unwrap_or_default();
-    let limits = limits(act.field("limit").unwrap_or_default(), unit)?;
+    let limits = limits(act.field("limit").unwrap_or_default(), &Unit::named(unit))?;
     let parent = act.field("parent").map(Scope::new).transpose()?;
     let reason = act.field("reason").map(str::to_owned);
     let body = BudgetBody {
@@ -177,8 +178,7 @@ async fn defined(act: &Act) -> Result<Scope, Failure> {
 }
 
 /// Parses limits that are separated by spaces.
-pub(crate) fn limits(text: &str, unit: &str) -> Result<Vec<bursar_wire::window::LimitBody>, Failure> {
-    let unit = bursar_core::notation::Unit::named(unit);
-    let parsed = text.split_whitespace().map(|limit| bursar_core::budget::Limit::parse(limit, &unit));
+pub(crate) fn limits(text: &str, unit: &Unit) -> Result<Vec<bursar_wire::window::LimitBody>, Failure> {
+    let parsed = text.split_whitespace().map(|limit| bursar_core::budget::Limit::parse(limit, unit));
     Ok(parsed.map(|limit| limit.map(|limit| (&limit).into())).collect::<Result<_, _>>()?)
 }
