@@ -53,7 +53,7 @@ async fn show(visit: Visit, Path(scope): Path<String>) -> Result<Response, Failu
         (head(&visit, &budget, &unit))
         div.stack data-live #balances { (balances(&visit, &budget, &unit)) }
         @if let Some((burn, label)) = &burn { section.card data-live #burn { (burn_chart(&visit, burn, label, &unit)) } }
-        div.cols {
+        div.cols.is-aside {
             section.card data-live #holds { (live_holds(&visit, &holds, &unit, &scope)) }
             section.card data-live #history { (history_of(&visit, &history, &unit)) }
         }

@@ -20,6 +20,8 @@ use crate::visit::{Act, Flash, Visit, encoded};
 
 /// Budgets on a page.
 const PAGE: usize = 200;
+/// The beginning of the scopes that Bursar itself uses.
+pub(crate) const INTERNAL: &str = "bursar:";
 /// The deepest indentation.
 const DEPTH_MAX: usize = 7;
 
@@ -39,7 +41,11 @@ struct Filter {
 }
 
 async fn show(visit: Visit, Query(filter): Query<Filter>) -> Result<Response, Failure> {
-    let page = visit.client.budgets().list(&filter.prefix, filter.cursor.as_deref(), PAGE).await?.into_inner();
+    let mut page = visit.client.budgets().list(&filter.prefix, filter.cursor.as_deref(), PAGE).await?.into_inner();
+    // The limits of queues and flow keys are scopes too, but nobody budgets them.
+    if !filter.prefix.starts_with(INTERNAL) {
+        page.items.retain(|budget| !budget.scope.as_str().starts_with(INTERNAL));
+    }
     let acts =
         html! { @if visit.may("budgets.write") { a.btn.is-primary href=(visit.url("/budgets/new")) { "New budget" } } };
     let meta = html! { "Each row shows the limit that is nearest." };
@@ -105,7 +111,7 @@ fn row(visit: &Visit, budget: &BudgetAnswer, depth: usize) -> Markup {
     let class = tightest.map(|(_, fill)| fill.class()).unwrap_or_default();
     html! {
         tr class=(class) {
-            th.tree-cell scope="row" class={ "tree-cell d" (depth.min(DEPTH_MAX)) } {
+            th scope="row" class={ "tree-cell d" (depth.min(DEPTH_MAX)) } {
                 a href=(visit.url(&format!("/budgets/{}", encoded(budget.scope.as_str())))) { (budget.scope) }
             }
             td.muted { (balance.map(|balance| balance.window.shown(balance.limit)).unwrap_or_default()) }

@@ -126,7 +126,7 @@ async fn show(visit: Visit, Path(name): Path<String>) -> Result<Response, Failur
     let body = html! {
         (head_of(&visit, &[("/queues", "Queues")], &title, &html! {}, &acts))
         @if let Some(figures) = &queue.figures { div.card.stats data-live #stats { (figures_of(&visit, figures)) } }
-        section.card data-live #chart { (chart::columns("Jobs a minute", "last hour", &series(std::slice::from_ref(&queue)), "60 min ago", &amount::count)) }
+        section.card data-live #chart { (chart::columns("Jobs a minute", "by outcome", &series(std::slice::from_ref(&queue)), &amount::count)) }
         section.card { div.card-head { h2 { "Settings" } } div.card-body { (settings(&queue)) } }
     };
     Ok(shell::page(&visit, name.as_str(), &Live::Replace(format!("queue:{}", encoded(name.as_str()))), &body))
