@@ -54,11 +54,7 @@ impl Screen<'_> {
         let Screen { address, token, code, .. } = self;
         let mut lines = self.opening();
         lines.push("In another terminal, in this folder:".to_owned());
-        let shown = match self.fleet {
-            Activity::Fleet => ["top", "budget show acme/research/scout", "dead list"],
-            Activity::Quiet | Activity::UserData => ["top", "budget list", "dead list"],
-        };
-        lines.extend(shown.map(|subcommand| fitted(self.command, subcommand)));
+        lines.extend(self.suggestions());
         lines.extend([
             "Over HTTP, after the export below:".to_owned(),
             format!("  curl -H \"Authorization: Bearer $BURSAR_TOKEN\" \\\n    http://{address}/v1/budgets"),
@@ -68,6 +64,17 @@ impl Screen<'_> {
             format!("  {}", login_link(*address, code)),
         ]);
         lines.join("\n")
+    }
+
+    /// Returns commands to type. If they are too wide for a line, there is room for one of them.
+    fn suggestions(&self) -> Vec<String> {
+        let budgets = match self.fleet {
+            Activity::Fleet => "budget show acme/research/scout",
+            Activity::Quiet | Activity::UserData => "budget list",
+        };
+        let lines: Vec<String> =
+            [budgets, "dead list", "top"].map(|subcommand| fitted(self.command, subcommand)).into();
+        if lines.iter().any(|line| line.contains('\n')) { vec![fitted(self.command, budgets)] } else { lines }
     }
 
     fn opening(&self) -> Vec<String> {
