@@ -11,6 +11,7 @@ use crate::hold::HoldState;
 use crate::id::{GrantId, HoldId, JobId};
 use crate::job::JobState;
 use crate::name::{IdempotencyKey, Purpose, ScheduleName, Scope};
+use crate::notation::about;
 use crate::time::{Span, Time};
 use crate::window::{Window, Zone};
 
@@ -326,7 +327,7 @@ impl fmt::Display for Violation {
             Violation::Limit { scope, window, limit, requested, available, retry_after, possible } => {
                 write!(f, "{scope} has {available} left of {limit} ({window}), {requested} requested")?;
                 match retry_after {
-                    Some(span) => write!(f, ", try again in {} ms at the earliest", span.millis()),
+                    Some(span) => write!(f, ", room for it in about {} (an estimate)", about(*span)),
                     None if !possible => f.write_str(", more than the limit itself"),
                     None => Ok(()),
                 }

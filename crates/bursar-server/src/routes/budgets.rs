@@ -27,9 +27,9 @@ pub(super) fn routes() -> Vec<Route> {
             .takes_if_match()
             .always_there()
             .example(json!({
-                "unit": "micro_usd",
-                "limits": [{ "amount": 1_000_000, "window": "month", "zone": "Europe/Berlin" },
-                           { "amount": 50_000, "window": "rolling", "length_ms": 3_600_000 }],
+                "unit": "usd",
+                "limits": [{ "amount": 25_000_000, "window": "month@Europe/Berlin" },
+                           { "amount": 500_000, "window": "rolling:1h" }],
                 "thresholds": [50, 80, 100], "reason": "autumn plan",
             })),
         Route::new(Method::GET, "/v1/budgets/{scope}", read, "Get a budget and its balances", show),
@@ -92,7 +92,7 @@ async fn show(input: Input<Scope>) -> Result<Reply<BudgetAnswer>, Problem> {
 /// Returns the view of a scope; 404 if it was never defined or charged.
 async fn known(call: &Call, scope: &Scope) -> Result<BudgetView, Problem> {
     let found = call.bursar().ledger().budget(scope).await?;
-    found.ok_or_else(|| Problem::not_found(format_args!("budget {scope}, and the scope was never charged")))
+    found.ok_or_else(|| Problem::unknown_scope(scope))
 }
 
 /// Returns a budget, with a digest of its definition as the ETag.
