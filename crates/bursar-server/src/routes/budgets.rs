@@ -10,9 +10,9 @@ use crate::call::{Call, Input, NoFields};
 use crate::convert;
 use crate::limits::PAGE_MAX;
 use crate::principal::permissions::Action;
-use crate::reply::Reply;
+use crate::reply::{NoContent, Reply};
 use crate::route::Route;
-use crate::routes::{cursor, name_cursor, page_size};
+use crate::routes::{ReasonQuery, cursor, name_cursor, page_size};
 use crate::wire::budget::{BudgetAnswer, BudgetBody, CreditBody, ReasonBody, SpentAnswer};
 use crate::wire::command::ChargeAnswer;
 use crate::wire::event::EventAnswer;
@@ -32,6 +32,8 @@ pub(super) fn routes() -> Vec<Route> {
                            { "amount": 500_000, "window": "rolling:1h" }],
                 "thresholds": [50, 80, 100], "reason": "autumn plan",
             })),
+        Route::new(Method::DELETE, "/v1/budgets/{scope}", write, "Remove a budget; its spend stays recorded", remove)
+            .takes_if_match(),
         Route::new(Method::GET, "/v1/budgets/{scope}", read, "Get a budget and its balances", show),
         Route::new(Method::GET, "/v1/budgets/{scope}/spent", read, "Get the units posted in a period", spent),
         Route::new(Method::GET, "/v1/budgets/{scope}/history", read, "List a scope's events, newest first", history)
@@ -83,6 +85,12 @@ async fn define(input: Input<Scope, NoFields, BudgetBody>) -> Result<Reply<Budge
     let call = call.with_reason(body.reason.take());
     let done = call.run(Op::Define { scope: scope.clone(), budget: Budget::try_from(body)? }).await?;
     Ok(view(&call, scope).await?.replayed(done.replayed))
+}
+
+async fn remove(input: Input<Scope, ReasonQuery>) -> Result<NoContent, Problem> {
+    let call = input.call.with_reason(input.query.reason);
+    let done = call.run(Op::RemoveBudget { scope: input.parameter }).await?;
+    Ok(NoContent { replayed: done.replayed })
 }
 
 async fn show(input: Input<Scope>) -> Result<Reply<BudgetAnswer>, Problem> {

@@ -144,7 +144,8 @@ impl World {
 fn settled_words(settled: &Settled) -> String {
     let mut words = vec![settled.state.to_string()];
     words.extend(settled.warnings().iter().map(|warning| (*warning).to_owned()));
-    format!("{}: {}", words.join(", "), left(&settled.charges))
+    // Without a budget there is no limit to show.
+    format!("{}: {}", words.join(", "), left(&settled.charges)).trim_end().to_owned()
 }
 
 /// Formats the remaining units of each limit along each chain.
