@@ -135,6 +135,12 @@ pub enum Event {
         /// Its new definition.
         budget: Box<Budget>,
     },
+    /// A budget was removed.
+    #[serde(rename = "budget.removed")]
+    BudgetRemoved {
+        /// The scope.
+        scope: Scope,
+    },
     /// A caller froze a scope: it refuses new spend.
     #[serde(rename = "budget.frozen")]
     BudgetFrozen {
@@ -525,6 +531,7 @@ impl Event {
             Event::Posted { .. } => "spend.posted",
             Event::Credited { .. } => "spend.credited",
             Event::BudgetDefined { .. } => "budget.defined",
+            Event::BudgetRemoved { .. } => "budget.removed",
             Event::BudgetFrozen { .. } => "budget.frozen",
             Event::BudgetTripped { .. } => "budget.tripped",
             Event::BudgetUnfrozen { .. } => "budget.unfrozen",

@@ -13,7 +13,7 @@ use serde_json::json;
 use super::pace::Speed;
 
 /// The unit of all amounts.
-const UNIT: &str = "micro_usd";
+const UNIT: &str = "usd";
 /// One dollar.
 const USD: i64 = 1_000_000;
 const CENT: i64 = USD / 100;

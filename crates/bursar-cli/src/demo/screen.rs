@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use bursar::Tenant;
+use bursar_wire::problem::shell_quoted;
 
 use crate::config::{DATABASE_DEFAULT, FILE_VARIABLE};
-use crate::output::shell_quoted;
 
 /// What is on the screen.
 pub(crate) struct Screen<'a> {
