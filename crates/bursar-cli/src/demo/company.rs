@@ -112,9 +112,9 @@ fn queues(speed: Speed) -> [(&'static str, QueueConfig); 3] {
         // Each customer has one image in work at a time.
         key_concurrency: Some(1),
         retry: retry(3, Backoff::List { delays: vec![speed.secs(3), speed.secs(6)] }),
-        ..common.clone()
+        ..common
     };
-    let mail = QueueConfig { retry: retry(3, Backoff::Fixed { delay: speed.secs(4) }), ..common.clone() };
+    let mail = QueueConfig { retry: retry(3, Backoff::Fixed { delay: speed.secs(4) }), ..common };
     let embed = QueueConfig {
         rate: Some(Rate { amount: 30, per: speed.secs(60) }),
         retry: retry(4, Backoff::Exponential { first: speed.secs(2), most: speed.secs(10) }),
