@@ -3,12 +3,13 @@
 SHELL = /bin/sh
 CARGO = cargo
 
-.PHONY: help setup check test fmt bench-peers schemathesis attack container
+.PHONY: help setup check test browser fmt bench-peers schemathesis attack container
 
 help:
-	@echo 'make setup   install what the tests need: a C compiler, PostgreSQL, curl and jq'
+	@echo 'make setup   install what the tests need: a C compiler, PostgreSQL, curl, jq, Node.js and Chromium'
 	@echo 'make check   check format, lints, documentation, tidy rules and dependencies'
 	@echo 'make test    run setup, then every test and example'
+	@echo 'make browser test the dashboard in Chromium, with the debug build (tests/browser/run)'
 	@echo 'make fmt     format the sources'
 	@echo 'make schemathesis  test a throwaway server against its OpenAPI document (needs Python)'
 	@echo 'make attack        attack a throwaway server and report the results (needs Python)'
@@ -24,6 +25,9 @@ setup:
 	ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || need="$$need postgresql"; \
 	command -v curl >/dev/null 2>&1 || need="$$need curl"; \
 	command -v jq >/dev/null 2>&1 || need="$$need jq"; \
+	command -v node >/dev/null 2>&1 || need="$$need nodejs"; \
+	command -v npm >/dev/null 2>&1 || need="$$need npm"; \
+	[ -x /usr/bin/chromium ] || [ -x "$${CHROMIUM:-}" ] || need="$$need chromium"; \
 	if [ -z "$$need" ]; then exit 0; fi; \
 	if [ "$$(id -u)" = 0 ]; then sudo=''; else sudo='sudo'; fi; \
 	if ! command -v apt-get >/dev/null 2>&1; then \
@@ -44,6 +48,13 @@ check:
 
 test: setup
 	$(CARGO) test --workspace --locked
+	$(CARGO) build --locked
+	tests/browser/run
+
+# CHROMIUM is the path of the browser, if it is not Debian's.
+browser: setup
+	$(CARGO) build --locked
+	tests/browser/run
 
 fmt:
 	$(CARGO) fmt --all

@@ -148,7 +148,7 @@ describe('pages of a busy company', () => {
 
   test('a missing job, budget or page is explained with its status', async () => {
     const visitor = await Visitor.signedIn(browser, server);
-    for (const path of ['/jobs/job_01j9zq3v4w5x6y7z8abcdefghj', '/budgets/no%2Fsuch', '/queues/none', '/nothing-here']) {
+    for (const path of ['/jobs/job_01j9zq3v4w5x6y7z8abcdefghj', '/budgets/no%2Fsuch', '/nothing-here']) {
       const answer = await visitor.open(path);
       assert.equal(answer.status(), 404, path);
       assert.match(await visitor.page.locator('body').innerText(), /not found|no such|does not exist/i, path);
