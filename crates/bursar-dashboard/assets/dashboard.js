@@ -48,6 +48,17 @@ document.addEventListener("keydown", (event) => {
 
 // Palette: ⌘K or Ctrl K; the .search link leads to the search page without script.
 const palette = document.querySelector("dialog.palette");
+// Marks the link that Enter opens; none while the results of what was typed are not there yet.
+const choose = (chosen) => {
+  for (const link of palette.querySelectorAll(".palette-list a")) {
+    link.classList.toggle("is-active", link === chosen);
+    link.setAttribute("aria-selected", String(link === chosen));
+  }
+  const input = palette.querySelector("input[name=q]");
+  if (!chosen) return input.removeAttribute("aria-activedescendant");
+  chosen.scrollIntoView({ block: "nearest" });
+  input.setAttribute("aria-activedescendant", chosen.id);
+};
 if (palette) {
   const show = () => {
     if (!palette.open) palette.showModal();
@@ -72,13 +83,7 @@ if (palette) {
     const active = links.findIndex((link) => link.classList.contains("is-active"));
     if (step && links.length) {
       event.preventDefault();
-      const next = links[(active + step + links.length) % links.length];
-      for (const link of links) {
-        link.classList.toggle("is-active", link === next);
-        link.setAttribute("aria-selected", String(link === next));
-      }
-      next.scrollIntoView({ block: "nearest" });
-      palette.querySelector("input").setAttribute("aria-activedescendant", next.id);
+      choose(links[active < 0 && step < 0 ? links.length - 1 : (active + step + links.length) % links.length]);
     } else if (event.key === "Enter" && active >= 0) {
       event.preventDefault();
       links[active].click();
@@ -153,8 +158,10 @@ if (source) {
       // The header keeps the message of an act for the page that the act leads to.
       const headers = { "bursar-refresh": "1" };
       const answer = await fetch(location.href, { credentials: "same-origin", redirect: "manual", headers, signal: busy.signal });
-      // The session has ended: the page itself leads to the login.
-      if (answer.type === "opaqueredirect") location.reload();
+      // The session has ended, and its cookie with it.
+      if (answer.type === "opaqueredirect") {
+        location.assign(`/login?expired=1&next=${encodeURIComponent(location.pathname + location.search)}`);
+      }
       else if (answer.ok) replace(new DOMParser().parseFromString(await answer.text(), "text/html"));
     } catch {
       due = true;
@@ -324,6 +331,7 @@ if (palette) {
   input.addEventListener("input", async () => {
     const text = input.value.trim();
     const mine = ++latest;
+    choose(null);
     if (!text) {
       found.innerHTML = pages;
       return;
@@ -341,5 +349,6 @@ if (palette) {
     found.innerHTML = await answer.text();
     found.append(...named);
     found.querySelectorAll("a").forEach((link, place) => { link.id = `found-${place}`; });
+    choose(found.querySelector("a"));
   });
 }
