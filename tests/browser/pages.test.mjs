@@ -11,13 +11,13 @@ const LISTS = ['/', '/budgets', '/jobs', '/queues', '/workers', '/schedules', '/
 
 /** Returns what axe calls serious or critical, one line for each element. */
 async function accessibilityFaults(page) {
-  // Rows that are made alike have the same faults.
+  // Rows that are made alike have the same faults. A collapsed row keeps its place.
   await page.evaluate(() => {
     for (const body of document.querySelectorAll('tbody')) {
       const seen = new Set();
       for (const row of [...body.rows]) {
         const made = [row, ...row.querySelectorAll('*')].map((element) => `${element.tagName}.${element.getAttribute('class')}`).join();
-        if (seen.has(made)) row.remove();
+        if (seen.has(made)) row.style.setProperty('visibility', 'collapse');
         seen.add(made);
       }
     }
@@ -126,7 +126,7 @@ describe('pages of a busy company', () => {
     assert.match(await time.innerText(), /ago|now/);
     assert.match(await time.getAttribute('title'), /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC$/);
     await visitor.open('/budgets/tokens%2Fgateway');
-    assert.match(await visitor.page.locator('#balances').innerText(), /123,456/);
+    assert.match(await visitor.page.locator('#balances').innerText(), /of 500,000 tokens/);
     await visitor.leave();
   });
 
@@ -151,7 +151,7 @@ describe('pages of a busy company', () => {
     for (const path of ['/jobs/job_01j9zq3v4w5x6y7z8abcdefghj', '/budgets/no%2Fsuch', '/nothing-here']) {
       const answer = await visitor.open(path);
       assert.equal(answer.status(), 404, path);
-      assert.match(await visitor.page.locator('body').innerText(), /not found|no such|does not exist/i, path);
+      assert.match(await visitor.page.locator('body').innerText(), /not found|there is no|no route/i, path);
     }
     await visitor.leave();
   });
