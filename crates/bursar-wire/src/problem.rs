@@ -135,6 +135,7 @@ kinds! {
     Overloaded = "overloaded", "Overloaded: too many requests are waiting", 503;
     Busy = "busy", "Database busy: other transactions hold the locks", 503;
     Unavailable = "unavailable", "Database unavailable", 503;
+    Unusable = "unusable", "Database unusable: it is missing, damaged, read-only or of another version", 503;
     NotReady = "not-ready", "Server not ready", 503;
     UnknownOutcome = "unknown-outcome", "Unknown outcome: the request may have been executed", 504;
     Internal = "internal", "Internal error", 500;
@@ -200,6 +201,7 @@ impl Kind {
             FailureClass::Busy => Kind::Busy,
             FailureClass::UnknownOutcome => Kind::UnknownOutcome,
             FailureClass::Unavailable => Kind::Unavailable,
+            FailureClass::Unusable => Kind::Unusable,
             FailureClass::Internal => Kind::Internal,
         }
     }
@@ -328,8 +330,12 @@ impl Problem {
         self
     }
 
-    /// Replaces the detail of a failure of the database or the server, which may name hosts, files and tables.
+    /// Replaces the detail of a failure of the database or the server, which may name hosts, files and tables. An unusable
+    /// database is unavailable to a remote caller, who retries until the operator has repaired it.
     pub fn redacted(self) -> Problem {
+        if self.kind == Kind::Unusable {
+            return Problem::new(Kind::Unavailable, "").retry_after(RETRY_AFTER).redacted();
+        }
         let detail = match self.kind {
             Kind::Busy => "other transactions held the locks for too long; nothing was changed; retry the request",
             Kind::UnknownOutcome => "the request may have been executed; retry it with the same Idempotency-Key",
