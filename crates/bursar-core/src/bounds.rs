@@ -7,6 +7,10 @@ use crate::time::Span;
 pub const NAME_BYTES_MAX: usize = 255;
 /// The most bytes in a reason or a correlation id.
 pub const TEXT_BYTES_MAX: usize = 1_024;
+/// The most bytes in the symbol of a unit.
+pub const SYMBOL_BYTES_MAX: usize = 16;
+/// The most decimals of a unit.
+pub const UNIT_DECIMALS_MAX: u8 = 12;
 /// The most bytes in a cron expression.
 pub const CRON_BYTES_MAX: usize = 255;
 /// The most charges in one command, not counting ancestors.

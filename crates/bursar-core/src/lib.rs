@@ -36,9 +36,10 @@
 //! | [`grant`], [`credential`] | single-use tokens, and tokens that authenticate callers over HTTP |
 //! | [`job`], [`cron`] | jobs, queues, leases, flow control and schedules |
 //!
-//! Vocabulary: [`id`], [`name`], [`time`], [`trace`], [`payload`], [`page`] and [`bounds`], which has every bound on input
-//! and on the work of one transaction. [`failure`] classifies failed requests. [`mutant`] has the faults that tests and
-//! the simulator switch on to check that they are detected.
+//! Vocabulary: [`id`], [`name`], [`time`], [`notation`], [`trace`], [`payload`], [`page`] and [`bounds`], which has every
+//! bound on input and on the work of one transaction. [`notation`] is how people read and write durations, windows and
+//! amounts. [`failure`] classifies failed requests. [`mutant`] has the faults that tests and the simulator switch on to
+//! check that they are detected.
 
 pub mod answer;
 mod apply;
@@ -59,6 +60,7 @@ pub mod live;
 pub mod mutant;
 pub mod name;
 pub mod needs;
+pub mod notation;
 pub mod page;
 pub mod payload;
 pub mod refusal;

@@ -1,7 +1,8 @@
 //! Windows: the period over which a limit counts.
 //!
 //! A window is the lifetime of the scope, rolling, a token bucket, or a calendar unit in a time zone. How spend counts
-//! in each is documented at [`Balance`](crate::scope::Balance); this module has their text form and the calendar.
+//! in each is documented at [`Balance`](crate::scope::Balance), their text form in [`crate::notation`]; this module has
+//! the calendar.
 //!
 //! # Calendar windows
 //!
@@ -33,8 +34,8 @@ use crate::time::{Span, Time};
 
 /// The period over which a limit counts.
 ///
-/// The journal, the CLI and violations show its text form: `lifetime`, `rolling:3600000`,
-/// `bucket:100:10:1000` (capacity, refill, milliseconds), `month@Europe/Berlin`, `week@UTC:sunday`.
+/// Its text form is shown and parsed by [`crate::notation`]: `lifetime`, `rolling:1h`, `bucket:500000:10000/h` (capacity,
+/// refill, period), `month@Europe/Berlin`, `week@UTC:sunday`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Window {
     /// All of the scope's past.
@@ -96,7 +97,7 @@ pub enum Weekday {
     Sunday,
 }
 
-const UNITS: [(CalendarUnit, &str); 5] = [
+pub(crate) const UNITS: [(CalendarUnit, &str); 5] = [
     (CalendarUnit::Hour, "hour"),
     (CalendarUnit::Day, "day"),
     (CalendarUnit::Week, "week"),
@@ -104,7 +105,7 @@ const UNITS: [(CalendarUnit, &str); 5] = [
     (CalendarUnit::Year, "year"),
 ];
 
-const DAYS: [(Weekday, &str, CivilWeekday); 7] = [
+pub(crate) const DAYS: [(Weekday, &str, CivilWeekday); 7] = [
     (Weekday::Monday, "monday", CivilWeekday::Monday),
     (Weekday::Tuesday, "tuesday", CivilWeekday::Tuesday),
     (Weekday::Wednesday, "wednesday", CivilWeekday::Wednesday),
@@ -132,6 +133,11 @@ impl Zone {
         let given = Zone(name.into());
         let zone = given.look_up().ok_or_else(|| given.unknown())?;
         Ok(Zone(zone.iana_name().ok_or_else(|| given.unknown())?.into()))
+    }
+
+    /// Accepts a name as it was stored, whether or not this build knows the zone.
+    pub(crate) fn stored(name: &str) -> Zone {
+        Zone(name.into())
     }
 
     pub(crate) fn look_up(&self) -> Option<TimeZone> {
@@ -277,7 +283,7 @@ fn check_length(length: Span) -> Result<(), Invalid> {
     if length < LENGTH_MIN || length > LENGTH_MAX {
         return Err(Invalid::new(
             "length_ms",
-            format!("must be from {} to {}", LENGTH_MIN.millis(), LENGTH_MAX.millis()),
+            format!("must be from {LENGTH_MIN} to {LENGTH_MAX} ({} to {})", LENGTH_MIN.millis(), LENGTH_MAX.millis()),
         ));
     }
     if length != in_millis(length) {
@@ -318,78 +324,6 @@ fn hour_bounds(local: &jiff::Zoned) -> (Time, Time) {
     (micros(since, start), micros(until, end))
 }
 
-impl fmt::Display for Window {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Window::Lifetime => f.write_str("lifetime"),
-            Window::Rolling { length } => write!(f, "rolling:{}", length.millis()),
-            Window::Bucket { capacity, refill, length } => {
-                write!(f, "bucket:{capacity}:{refill}:{}", length.millis())
-            }
-            Window::Calendar { unit, zone, week_start } => {
-                write!(f, "{}@{}", UNITS[*unit as usize].1, zone.as_str())?;
-                match (unit, week_start) {
-                    (CalendarUnit::Week, day) if *day != Weekday::Monday => {
-                        write!(f, ":{}", DAYS[*day as usize].1)
-                    }
-                    _ => Ok(()),
-                }
-            }
-        }
-    }
-}
-
-impl FromStr for Window {
-    type Err = Invalid;
-
-    /// Parses the text form; a calendar unit without a zone is in UTC.
-    fn from_str(text: &str) -> Result<Window, Invalid> {
-        let window = Window::read(text)?;
-        match window {
-            Window::Calendar { unit, zone, week_start } => {
-                Ok(Window::Calendar { unit, zone: Zone::new(zone.as_str())?, week_start })
-            }
-            other => Ok(other),
-        }
-    }
-}
-
-impl Window {
-    /// Parses the text form without checking that this build knows the zone.
-    fn read(text: &str) -> Result<Window, Invalid> {
-        let bad = || {
-            let shown: String = text.chars().take(64).collect();
-            Invalid::new(
-                "window",
-                format!(
-                    "{shown:?} is not one of lifetime, rolling:MS, bucket:CAPACITY:REFILL:MS, or hour, day, week, month, year with @ZONE"
-                ),
-            )
-        };
-        let millis = |part: &str| part.parse::<u64>().map(Span::from_millis).map_err(|_| bad());
-        if text == "lifetime" {
-            return Ok(Window::Lifetime);
-        }
-        if let Some(length) = text.strip_prefix("rolling:") {
-            return Window::rolling(millis(length)?);
-        }
-        if let Some(rest) = text.strip_prefix("bucket:") {
-            let parts: Vec<&str> = rest.split(':').collect();
-            let [capacity, refill, length] = parts[..] else { return Err(bad()) };
-            let number = |part: &str| part.parse::<i64>().map_err(|_| bad());
-            return Window::bucket(number(capacity)?, number(refill)?, millis(length)?);
-        }
-        let (unit, rest) = text.split_once('@').unwrap_or((text, "UTC"));
-        let unit = UNITS.iter().find(|known| known.1 == unit).ok_or_else(bad)?.0;
-        let (zone, day) = match rest.split_once(':') {
-            Some((zone, day)) if unit == CalendarUnit::Week => (zone, day.parse()?),
-            Some(_) => return Err(bad()),
-            None => (rest, Weekday::Monday),
-        };
-        Ok(Window::Calendar { unit, zone: Zone(zone.into()), week_start: day })
-    }
-}
-
 impl FromStr for Weekday {
     type Err = Invalid;
     fn from_str(text: &str) -> Result<Weekday, Invalid> {
@@ -397,6 +331,22 @@ impl FromStr for Weekday {
             .find(|known| known.1 == text)
             .map(|known| known.0)
             .ok_or_else(|| Invalid::new("week_start", "is not a day of the week in lower case"))
+    }
+}
+
+/// The form of a window in JSON: lengths in milliseconds. It is part of the journal and of fingerprints, so it never
+/// changes.
+struct Stored<'a>(&'a Window);
+
+impl fmt::Display for Stored<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Window::Rolling { length } => write!(f, "rolling:{}", length.millis()),
+            Window::Bucket { capacity, refill, length } => {
+                write!(f, "bucket:{capacity}:{refill}:{}", length.millis())
+            }
+            Window::Lifetime | Window::Calendar { .. } => self.0.fmt(f),
+        }
     }
 }
 
@@ -412,7 +362,7 @@ enum Compact {
 impl Serialize for Window {
     fn serialize<S: Serializer>(&self, ser: S) -> Result<S::Ok, S::Error> {
         if ser.is_human_readable() {
-            return ser.collect_str(self);
+            return ser.collect_str(&Stored(self));
         }
         match self {
             Window::Lifetime => Compact::Lifetime,
@@ -428,7 +378,7 @@ impl<'de> Deserialize<'de> for Window {
     fn deserialize<D: Deserializer<'de>>(de: D) -> Result<Window, D::Error> {
         if de.is_human_readable() {
             let text = <std::borrow::Cow<'de, str>>::deserialize(de)?;
-            return Window::read(&text).map_err(D::Error::custom);
+            return Window::read_stored(&text).map_err(D::Error::custom);
         }
         Ok(match Compact::deserialize(de)? {
             Compact::Lifetime => Window::Lifetime,

@@ -5,6 +5,7 @@
 use std::fmt::{Debug, Display};
 use std::str::FromStr;
 
+use bursar_core::budget::Limit;
 use bursar_core::credential::{CredentialClass, CredentialToken, Pattern};
 use bursar_core::cron::Cron;
 use bursar_core::grant::Token;
@@ -12,7 +13,9 @@ use bursar_core::id::{BatchId, CommandId, GrantId, HoldId, JobId, KeyId, WorkerI
 use bursar_core::name::{
     FlowKey, IdempotencyKey, JobKind, Purpose, Queue, ScheduleName, Scope, Subject, Tag, Tenant, WorkerName, given,
 };
+use bursar_core::notation::{Amount, Unit};
 use bursar_core::payload::Payload;
+use bursar_core::refusal::Invalid;
 use bursar_core::time::{Span, Time};
 use bursar_core::trace::TraceParent;
 use bursar_core::window::{Window, Zone};
@@ -116,6 +119,9 @@ fn windows_parse_back_from_their_full_form() {
         "lifetime",
         "rolling:3600000",
         "bucket:100:10:1000",
+        "rolling:1h30m",
+        "bucket:500000:10000/h",
+        "bucket:5k:1.5k/1h30m",
         "month@Europe/Berlin",
         "week@UTC:sunday",
         "day",
@@ -136,6 +142,50 @@ fn windows_parse_back_from_their_full_form() {
         }
         assert!(window.check().is_ok(), "{text:?} is valid");
     });
+}
+
+#[test]
+fn durations_parse_back_from_their_shortest_form() {
+    let samples = ["500ms", "45s", "10m", "1h30m", "7d", "1d2h3m4s5ms", "0s", "106751991d4h54s776ms", "60"];
+    bursar_fuzz::texts(&samples, |text| match text.parse::<Span>() {
+        Ok(span) => assert_eq!(span.to_string().parse(), Ok(span), "{text:?}"),
+        Err(error) => plain(&error),
+    });
+}
+
+#[test]
+fn amounts_are_shown_so_that_they_parse_back() {
+    let units = [
+        Unit::default(),
+        Unit::named("usd"),
+        Unit::named("tokens"),
+        Unit::named("k"),
+        Unit::of("chf", Some("CHF"), Some(2)),
+        Unit::of("points", None, Some(12)),
+    ];
+    let samples = ["25usd", "1.5k", "2M tokens", "10.50", "$1,250.000001", "-9223372036854775808", "CHF9.99", "5k"];
+    bursar_fuzz::texts(&samples, |text| {
+        for unit in &units {
+            match unit.parse(text) {
+                Ok(amount) => {
+                    assert_eq!(unit.parse(&unit.format(amount)), Ok(amount), "{text:?} in {unit:?}");
+                    assert_eq!(unit.parse(&unit.format_typed(amount)), Ok(amount), "{text:?} in {unit:?}");
+                }
+                Err(error) => plain(&error),
+            }
+            if let Err(error) = Limit::parse(text, unit) {
+                plain(&error);
+            }
+        }
+        let _ = text.parse::<Amount>().map(|amount| amount.unit_name().map(str::len));
+    });
+}
+
+/// Checks that an error has no words that only Rust programmers know.
+fn plain(error: &Invalid) {
+    for word in ["i64", "u64", "invalid digit", "ParseIntError", "overflow"] {
+        assert!(!error.problem.split('"').next_back().unwrap().contains(word), "{error}");
+    }
 }
 
 #[test]

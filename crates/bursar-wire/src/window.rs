@@ -165,8 +165,8 @@ mod tests {
     fn limits_are_the_same_after_a_round_trip() {
         for (json, shown) in [
             (r#"{"amount":1,"window":"lifetime"}"#, "lifetime"),
-            (r#"{"amount":1,"window":"rolling","length_ms":3600000}"#, "rolling:3600000"),
-            (r#"{"amount":9,"window":"bucket","refill":2,"length_ms":1000}"#, "bucket:9:2:1000"),
+            (r#"{"amount":1,"window":"rolling","length_ms":3600000}"#, "rolling:1h"),
+            (r#"{"amount":9,"window":"bucket","refill":2,"length_ms":1000}"#, "bucket:9:2/s"),
             (r#"{"amount":1,"window":"month","zone":"Europe/Berlin"}"#, "month@Europe/Berlin"),
             (r#"{"amount":1,"window":"week","zone":"UTC","week_start":"sunday"}"#, "week@UTC:sunday"),
         ] {

@@ -60,6 +60,7 @@ pub use bursar_core::name::{
     FlowKey, IdempotencyKey, JobKind, LeaseOwner, Name, Purpose, Queue, ScheduleName, Scope, Subject, Tag, Tenant,
     WorkerName, given,
 };
+pub use bursar_core::notation::{self, Amount, Unit};
 pub use bursar_core::page;
 pub use bursar_core::payload::Payload;
 pub use bursar_core::refusal::{Invalid, Refusal, Violation};

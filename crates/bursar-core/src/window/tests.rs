@@ -108,21 +108,38 @@ fn an_hour_is_cut_where_the_clocks_change_by_half_an_hour() {
 
 #[test]
 fn windows_parse_back_from_their_text_form() {
-    for text in ["lifetime", "rolling:3600000", "bucket:100:10:1000", "month@Europe/Berlin", "week@UTC:sunday"] {
-        assert_eq!(text.parse::<Window>().unwrap().to_string(), text);
+    for (text, shown, stored) in [
+        ("lifetime", "lifetime", "lifetime"),
+        ("rolling:1h30m", "rolling:1h30m", "rolling:5400000"),
+        ("rolling:3600000", "rolling:1h", "rolling:3600000"),
+        ("bucket:100:10:1000", "bucket:100:10/s", "bucket:100:10:1000"),
+        ("bucket:500000:10000/1h", "bucket:500000:10000/h", "bucket:500000:10000:3600000"),
+        ("bucket:5k:1k/1h30m", "bucket:5000:1000/1h30m", "bucket:5000:1000:5400000"),
+        ("month@europe/berlin", "month@Europe/Berlin", "month@Europe/Berlin"),
+        ("week@UTC:sunday", "week@UTC:sunday", "week@UTC:sunday"),
+        ("day", "day@UTC", "day@UTC"),
+    ] {
+        let window: Window = text.parse().unwrap();
+        assert_eq!(window.to_string(), shown);
+        assert_eq!(shown.parse(), Ok(window.clone()));
+        let json = serde_json::to_string(&window).unwrap();
+        assert_eq!(json, format!("{stored:?}"), "fingerprints depend on this form");
+        assert_eq!(serde_json::from_str::<Window>(&json).unwrap(), window);
     }
-    assert_eq!("day".parse::<Window>().unwrap().to_string(), "day@UTC");
 }
 
 #[test]
 fn a_bad_window_is_refused_by_field() {
     let cases = [
         ("fortnight", "window"),
-        ("rolling:0", "length_ms"),
-        ("rolling:99999999999999", "length_ms"),
+        ("rolling:0", "window"),
+        ("rolling:99999999999999", "window"),
         ("rolling:-1", "window"),
         ("bucket:1:2", "window"),
-        ("bucket:-1:2:3", "amount"),
+        ("bucket:1/h", "window"),
+        ("bucket:1:1:1/h", "window"),
+        ("bucket:1:1/fortnight", "window"),
+        ("bucket:-1:2:3", "window"),
         ("day@Mars/Olympus", "zone"),
         ("day@UTC:sunday", "window"),
         ("week@UTC:funday", "week_start"),

@@ -23,7 +23,7 @@ fn invalid_definitions_are_refused() {
         "
         define a                       => limits must not be empty: a budget without a limit would be unlimited
         define a -1/day                => limits.amount must not be negative
-        define a 5/bucket:6:1:1000     => limits.amount of a bucket must be its capacity
+        define a 5/bucket:6:1/s        => limits.amount of a bucket must be its capacity
         define a 5/day 6/day           => limits names the window day@UTC twice
         define a 5/day at=0            => thresholds must be at most 16 percentages from 1 to 1000
         define a 5/day at=1001         => thresholds must be at most 16 percentages from 1 to 1000
@@ -92,21 +92,21 @@ fn a_change_of_parents_cannot_make_a_chain_too_long() {
 fn a_change_of_limits_does_not_fill_a_drained_bucket() {
     story(
         "
-        define a 10/bucket:10:1:1000 100/bucket:100:1:60000 => done
-        post a=10                      => posted: a 0/10 bucket:10:1:1000, a 90/100 bucket:100:1:60000
-        define a 12/bucket:12:1:1000 100/bucket:100:1:60000 => done
-        left a                         => 2/12 bucket:12:1:1000, 90/100 bucket:100:1:60000
-        define a 200/bucket:200:1:60000 20/bucket:20:1:1000 => done
-        left a                         => 190/200 bucket:200:1:60000, 10/20 bucket:20:1:1000
-        post a=10                      => posted: a 180/200 bucket:200:1:60000, a 0/20 bucket:20:1:1000
-        define a 20/bucket:20:2:1000   => done
-        left a                         => 0/20 bucket:20:2:1000
-        define a 5/bucket:5:1:1000 9/bucket:9:1:60000 => done
-        left a                         => -15/5 bucket:5:1:1000, -11/9 bucket:9:1:60000
-        define a 20/bucket:20:2:1000   => done
-        left a                         => 0/20 bucket:20:2:1000
+        define a 10/bucket:10:1/s 100/bucket:100:1/m        => done
+        post a=10                      => posted: a 0/10 bucket:10:1/s, a 90/100 bucket:100:1/m
+        define a 12/bucket:12:1/s 100/bucket:100:1/m        => done
+        left a                         => 2/12 bucket:12:1/s, 90/100 bucket:100:1/m
+        define a 200/bucket:200:1/m 20/bucket:20:1/s        => done
+        left a                         => 190/200 bucket:200:1/m, 10/20 bucket:20:1/s
+        post a=10                      => posted: a 180/200 bucket:200:1/m, a 0/20 bucket:20:1/s
+        define a 20/bucket:20:2/s      => done
+        left a                         => 0/20 bucket:20:2/s
+        define a 5/bucket:5:1/s 9/bucket:9:1/m        => done
+        left a                         => -15/5 bucket:5:1/s, -11/9 bucket:9:1/m
+        define a 20/bucket:20:2/s      => done
+        left a                         => 0/20 bucket:20:2/s
         after 1s
-        left a                         => 2/20 bucket:20:2:1000
+        left a                         => 2/20 bucket:20:2/s
         ",
     );
 }
@@ -183,7 +183,7 @@ fn a_trip_lifted_by_an_operator_stays_lifted_in_its_window() {
 fn a_rolling_trip_ends_when_spend_leaves_the_window() {
     story(
         "
-        define a 100/lifetime trip=5/rolling:10000 => done
+        define a 100/lifetime trip=5/rolling:10s   => done
         post a=3                       => posted: a 97/100 lifetime
         after 5s
         post a=3                       => posted: a 94/100 lifetime
@@ -191,7 +191,7 @@ fn a_rolling_trip_ends_when_spend_leaves_the_window() {
         after 5s
         post a=3                       => posted: a 91/100 lifetime
         post a=1                       => refused: a is frozen
-        events                         => budget.defined, spend.posted, spend.posted, a tripped over rolling:10000 with 6, spend.posted, a thawed, a tripped over rolling:10000 with 6
+        events                         => budget.defined, spend.posted, spend.posted, a tripped over rolling:10s with 6, spend.posted, a thawed, a tripped over rolling:10s with 6
         unfreeze a                     => done
         post a=1                       => posted: a 90/100 lifetime
         post a=1                       => posted: a 89/100 lifetime
@@ -203,12 +203,12 @@ fn a_rolling_trip_ends_when_spend_leaves_the_window() {
 fn raising_a_trip_limit_above_the_spend_ends_the_trip() {
     story(
         "
-        define a 100/lifetime trip=5/rolling:10000 => done
+        define a 100/lifetime trip=5/rolling:10s   => done
         post a=6                       => posted: a 94/100 lifetime
-        define a 100/lifetime trip=8/rolling:10000 => done
+        define a 100/lifetime trip=8/rolling:10s   => done
         post a=3                       => posted: a 91/100 lifetime
         post a=1                       => refused: a is frozen
-        events                         => budget.defined, spend.posted, a tripped over rolling:10000 with 6, budget.defined, a thawed, spend.posted, a tripped over rolling:10000 with 9
+        events                         => budget.defined, spend.posted, a tripped over rolling:10s with 6, budget.defined, a thawed, spend.posted, a tripped over rolling:10s with 9
         ",
     );
 }
@@ -280,12 +280,12 @@ fn thresholds_are_recorded_once_within_a_transaction() {
 fn a_rolling_window_clears_thresholds_as_spend_leaves_it() {
     story(
         "
-        define a 10/rolling:10000 at=50 => done
-        post a=5                       => posted: a 5/10 rolling:10000
+        define a 10/rolling:10s at=50   => done
+        post a=5                       => posted: a 5/10 rolling:10s
         after 10s
         tidy a                         => done
         tidy a                         => done
-        events                         => budget.defined, spend.posted, a crossed 50% of rolling:10000 with 5, a cleared 50% of rolling:10000
+        events                         => budget.defined, spend.posted, a crossed 50% of rolling:10s with 5, a cleared 50% of rolling:10s
         ",
     );
 }

@@ -63,9 +63,9 @@ fn a_new_default_replaces_a_default_and_keeps_the_spend() {
 fn a_bucket_that_replaces_a_bucket_is_not_filled() {
     story(
         "
-        post a=8[10/bucket:10:1:3600000]       => posted: a 2/10 bucket:10:1:3600000
-        post a=5[12/bucket:12:1:3600000]       => refused: a has 4 left of 12 (bucket:12:1:3600000), 5 requested, try again in 3600000 ms at the earliest
-        post a=4[12/bucket:12:1:3600000]       => posted: a 0/12 bucket:12:1:3600000
+        post a=8[10/bucket:10:1/h]             => posted: a 2/10 bucket:10:1/h
+        post a=5[12/bucket:12:1/h]             => refused: a has 4 left of 12 (bucket:12:1/h), 5 requested, try again in 3600000 ms at the earliest
+        post a=4[12/bucket:12:1/h]             => posted: a 0/12 bucket:12:1/h
         ",
     );
 }

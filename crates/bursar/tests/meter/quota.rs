@@ -176,17 +176,17 @@ async fn two_nodes_never_exceed_a_quota_that_both_define() {
 
 async fn all_limits_must_admit_and_the_tightest_is_reported(url: String) {
     let limit = |amount, window: &str| Limit::new(amount, window.parse().unwrap());
-    let limits = vec![limit(50, "hour"), limit(12, "rolling:60000"), limit(60, "day@Europe/Berlin")];
+    let limits = vec![limit(50, "hour"), limit(12, "rolling:1m"), limit(60, "day@Europe/Berlin")];
     let app = App::open_with(url, |meter| meter.set(|settings| settings.quota = limits)).await;
     let answer = app.send(1, "POST", "/claims", Body::empty()).await;
     assert_eq!(answer.quota(), [12, 2, START + 60]);
     assert_eq!(
         answer.header("ratelimit-policy"),
-        Some("\"hour@UTC\";q=50;w=3600, \"rolling:60000\";q=12;w=60, \"day@Europe/Berlin\";q=60;w=86400")
+        Some("\"hour@UTC\";q=50;w=3600, \"rolling:1m\";q=12;w=60, \"day@Europe/Berlin\";q=60;w=86400")
     );
     assert_eq!(
         answer.header("ratelimit"),
-        Some("\"hour@UTC\";r=40;t=3600, \"rolling:60000\";r=2;t=60, \"day@Europe/Berlin\";r=50;t=54000")
+        Some("\"hour@UTC\";r=40;t=3600, \"rolling:1m\";r=2;t=60, \"day@Europe/Berlin\";r=50;t=54000")
     );
     let over = app.send(1, "GET", "/claims", Body::empty()).await;
     assert_eq!((over.status, over.header("retry-after")), (429, Some("60")));

@@ -211,16 +211,16 @@ async fn a_database_of_version_1_opens_with_its_contents(opened: Opened) {
 async fn budgets_are_there(bursar: &Bursar) {
     for (scope, expected) in [
         ("org:north", "lifetime 2370+13400"),
-        ("team:video", "lifetime 1470+13400, rolling:2592000000 1470+13400"),
+        ("team:video", "lifetime 1470+13400, rolling:30d 1470+13400"),
         ("agent:7", "lifetime 1470+13400"),
-        ("api", "lifetime 41+0, bucket:100:1:2592000000 41+0"),
+        ("api", "lifetime 41+0, bucket:100:1/30d 41+0"),
         ("alarm", "lifetime 600+0"),
         ("closed", "lifetime 10+0"),
-        ("fused", "lifetime 600+0, rolling:2592000000 600+0"),
+        ("fused", "lifetime 600+0, rolling:30d 600+0"),
         ("crowd", "lifetime 0+210"),
         ("media", "lifetime 8625+510"),
         ("tight", "lifetime 60+0"),
-        ("room:sales", "lifetime 15+0, rolling:2592000000 15+0"),
+        ("room:sales", "lifetime 15+0, rolling:30d 15+0"),
         ("agent:agent:the-agent", "lifetime 5+0, year@UTC 5+0"),
         (
             "calendar",
@@ -470,7 +470,7 @@ async fn a_database_of_version_1_can_be_used(opened: Opened) {
     assert_eq!(again.await.unwrap().state, JobState::Succeeded, "repeating the end of a lease returns the same answer");
     for (scope, expected) in [
         ("agent:7", "lifetime 13170+400"),
-        ("team:video", "lifetime 13170+400, rolling:2592000000 13170+400"),
+        ("team:video", "lifetime 13170+400, rolling:30d 13170+400"),
         ("org:north", "lifetime 14070+400"),
     ] {
         assert_eq!(balances(bursar, scope).await, expected, "{scope}");
@@ -534,7 +534,7 @@ async fn a_database_of_version_1_is_maintained_half_a_year_later(opened: Opened)
 
     for (scope, expected) in [
         ("agent:7", "lifetime 1470+8000"),
-        ("team:video", "lifetime 1470+8000, rolling:2592000000 0+8000"),
+        ("team:video", "lifetime 1470+8000, rolling:30d 0+8000"),
         ("crowd", "lifetime 0+0"),
         ("media", "lifetime 8625+430"),
     ] {
