@@ -3,8 +3,6 @@
 //! The client talks to a remote server, or to the same routes in this process over a database. Both answer alike, so
 //! each command is written once.
 
-use std::time::Duration;
-
 use bursar::{Actor, Bursar, IdempotencyKey, Tenant};
 use bursar_client::Client;
 use bursar_server::Local;
@@ -66,7 +64,7 @@ impl Context {
 
     fn remote(args: &GlobalArgs, url: &str, token: Option<String>) -> Result<Context, Problem> {
         let invalid = |invalid: bursar::Invalid| Problem::invalid("server".into(), format!("--server: {invalid}"));
-        let mut client = Client::new(url).map_err(invalid)?.within(Duration::from_millis(args.timeout_ms));
+        let mut client = Client::new(url).map_err(invalid)?.within(args.timeout.into());
         if let Some(token) = token {
             client = client.token(token);
         }

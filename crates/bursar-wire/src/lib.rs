@@ -66,9 +66,21 @@ pub fn read<T: DeserializeOwned>(json: &str) -> Result<T, Problem> {
     let mut reader = serde_json::Deserializer::from_str(json);
     let read = given(|| strict::read(&mut reader).and_then(|read| reader.end().map(|()| read)));
     read.map_err(|error| {
-        let detail = error.to_string();
+        let detail = in_words(&error.to_string());
         Problem::invalid(field_in(&detail).unwrap_or("body").to_owned(), detail)
     })
+}
+
+/// Replaces the names of Rust's types in an error message of serde.
+fn in_words(detail: &str) -> String {
+    let types = ["i8", "i16", "i32", "i64", "i128", "u8", "u16", "u32", "u64", "u128", "usize"];
+    let Some((before, after)) = detail.split_once(", expected ") else { return detail.to_owned() };
+    let (name, rest) = after.split_at(after.find(|sign: char| !sign.is_alphanumeric()).unwrap_or(after.len()));
+    match name {
+        _ if types.contains(&name) => format!("{before}, expected a whole number{rest}"),
+        "f32" | "f64" => format!("{before}, expected a number{rest}"),
+        _ => detail.replace("expected a sequence", "expected a list").replace("expected a map", "expected an object"),
+    }
 }
 
 /// Returns the field that an error message of serde names, if it names one.
@@ -108,6 +120,19 @@ mod tests {
         ] {
             let problem = read::<CommandBody>(json).err().expect(json);
             assert_eq!(problem.field.as_deref(), Some(field), "{json}: {}", problem.detail);
+        }
+    }
+
+    #[test]
+    fn a_wrong_type_is_described_without_the_names_of_rust() {
+        for (json, words) in [
+            (r#"{ "charges": [ { "scope": "a", "amount": "1" } ] }"#, "expected a whole number at line 1"),
+            (r#"{ "charges": [ { "scope": "a", "amount": 1.5 } ] }"#, "expected a whole number at line 1"),
+            (r#"{ "ttl_ms": "x" }"#, "expected a whole number at line 1"),
+            (r#"{ "charges": 5 }"#, "expected a list at line 1"),
+        ] {
+            let detail = read::<CommandBody>(json).err().expect(json).detail;
+            assert!(detail.contains(words), "{json}: {detail}");
         }
     }
 }
