@@ -7,8 +7,9 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::bounds::{LIMITS_MAX, NAME_BYTES_MAX, THRESHOLDS_MAX, TTL_MAX, TTL_MIN, WINDOWS_MAX};
-use crate::name::{Scope, check_visible};
+use crate::bounds::{LIMITS_MAX, THRESHOLDS_MAX, TTL_MAX, TTL_MIN, WINDOWS_MAX};
+use crate::name::Scope;
+use crate::notation::Unit;
 use crate::refusal::Invalid;
 use crate::time::Span;
 use crate::window::Window;
@@ -100,8 +101,14 @@ impl Default for HoldPolicy {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Budget {
-    /// The unit of the amounts, for display: `micro_usd`.
+    /// The name of the unit that amounts count, for display: `usd`, `tokens`.
     pub unit: String,
+    /// The symbol of the unit. Default: that of a built-in unit such as `usd`, or none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unit_symbol: Option<String>,
+    /// The decimals of the unit: amounts count its smallest part. Default: those of a built-in unit, or 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unit_decimals: Option<u8>,
     /// The budget that receives every charge to this one as well.
     pub parent: Option<Scope>,
     /// The limits, all of which must leave room for a charge.
@@ -128,6 +135,22 @@ impl Budget {
         Budget { parent: Some(parent), ..self }
     }
 
+    /// Returns the budget with a unit. A symbol and decimals that the unit has by default are not stored.
+    pub fn counting(self, unit: &Unit) -> Budget {
+        let usual = Unit::named(&unit.name);
+        Budget {
+            unit: unit.name.clone(),
+            unit_symbol: unit.symbol.clone().filter(|symbol| usual.symbol.as_ref() != Some(symbol)),
+            unit_decimals: (unit.decimals != usual.decimals).then_some(unit.decimals),
+            ..self
+        }
+    }
+
+    /// Returns the unit with its symbol and decimals, which formats and parses amounts.
+    pub fn display_unit(&self) -> Unit {
+        Unit::of(&self.unit, self.unit_symbol.as_deref(), self.unit_decimals)
+    }
+
     /// Returns the budget marked as a charge's default.
     pub fn by_default(self) -> Budget {
         Budget { by_default: true, ..self }
@@ -151,19 +174,8 @@ impl Budget {
         brought.iter().filter_map(|new| Some((nearest(new)?, *new))).collect()
     }
 
-    /// Refuses a unit that is too long or has invisible characters.
-    pub fn check_unit(unit: &str) -> Result<(), Invalid> {
-        if unit.len() > NAME_BYTES_MAX {
-            return Err(Invalid::new("unit", format!("is longer than {NAME_BYTES_MAX} bytes")));
-        }
-        if unit.chars().any(char::is_control) {
-            return Err(Invalid::new("unit", "must not contain control characters"));
-        }
-        check_visible("unit", unit)
-    }
-
     pub(crate) fn check(&self) -> Result<(), Invalid> {
-        Budget::check_unit(&self.unit)?;
+        self.display_unit().check()?;
         if self.limits.is_empty() {
             return Err(Invalid::new("limits", "must not be empty: a budget without a limit would be unlimited"));
         }
@@ -207,6 +219,23 @@ impl Budget {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bounds::NAME_BYTES_MAX;
+
+    #[test]
+    fn a_budget_stores_only_what_differs_from_its_built_in_unit() {
+        let budget = Budget::new([Limit::new(1, Window::Lifetime)]);
+        let usd = budget.clone().counting(&Unit::named("usd"));
+        assert_eq!((usd.unit_symbol.as_deref(), usd.unit_decimals), (None, None));
+        assert_eq!(usd.display_unit().format(25_000_000), "$25.00");
+        let json = serde_json::to_string(&usd).unwrap();
+        assert!(!json.contains("unit_"), "fingerprints of budgets without these fields stay the same: {json}");
+        let cents = budget.clone().counting(&Unit::of("usd", None, Some(2)));
+        assert_eq!(cents.display_unit().format(2_500), "$25.00");
+        let stored: Budget = serde_json::from_str(&serde_json::to_string(&cents).unwrap()).unwrap();
+        assert_eq!(stored, cents);
+        let wrong = Budget { unit_decimals: Some(13), ..budget };
+        assert_eq!(wrong.check().unwrap_err().field, "unit_decimals");
+    }
 
     #[test]
     fn a_unit_is_empty_or_a_visible_name() {

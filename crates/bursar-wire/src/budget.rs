@@ -4,6 +4,7 @@ use bursar_core::budget::{Budget, Cover, HoldPolicy};
 use bursar_core::context::Actor;
 use bursar_core::id::HoldId;
 use bursar_core::name::Scope;
+use bursar_core::notation::Unit;
 use bursar_core::refusal::Invalid;
 use bursar_core::scope::Freeze;
 use bursar_core::time::Span;
@@ -18,8 +19,13 @@ use crate::{flat, millis, stamp};
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct BudgetBody {
-    /// The name of the unit, for display, such as `micro_usd`.
+    /// The name of the unit, for display, such as `usd` or `tokens`.
     pub unit: String,
+    /// The symbol that is shown before amounts, such as `$`; default: that of `usd`, `eur` or `gbp`, else none.
+    pub unit_symbol: Option<String>,
+    /// The decimals of the unit, from 0 to 12. Amounts are whole numbers of its smallest part: with 6 decimals, 25000000
+    /// is shown as 25.00. Default: 6 for `usd`, `eur` and `gbp`, else 0.
+    pub unit_decimals: Option<u8>,
     /// The parent budget. Every charge to this scope is charged to the parent as well, and must fit its limits.
     pub parent: Option<Scope>,
     /// The limits, at least one. A charge must fit all of them.
@@ -89,10 +95,20 @@ impl TryFrom<HoldPolicyBody> for HoldPolicy {
     }
 }
 
+impl BudgetBody {
+    /// Returns the unit, which formats and parses the amounts of this budget.
+    pub fn display_unit(&self) -> Unit {
+        Unit::of(&self.unit, self.unit_symbol.as_deref(), self.unit_decimals)
+    }
+}
+
 impl From<&Budget> for BudgetBody {
     fn from(budget: &Budget) -> BudgetBody {
+        let Unit { name: unit, symbol: unit_symbol, decimals } = budget.display_unit();
         BudgetBody {
-            unit: budget.unit.clone(),
+            unit,
+            unit_symbol,
+            unit_decimals: Some(decimals),
             parent: budget.parent.clone(),
             limits: budget.limits.iter().map(LimitBody::from).collect(),
             hold: HoldPolicyBody::from(&budget.hold),
@@ -112,15 +128,14 @@ impl TryFrom<BudgetBody> for Budget {
         if body.shadow {
             return Err(Invalid::new("shadow", "is not supported by this build: omit it or set it to false"));
         }
-        Ok(Budget {
-            unit: body.unit,
+        let budget = Budget {
             parent: body.parent,
-            limits: limits(body.limits)?,
             hold: HoldPolicy::try_from(body.hold)?,
             trip: body.trip.map(TryInto::try_into).transpose()?,
             thresholds: body.thresholds,
-            by_default: false,
-        })
+            ..Budget::new(limits(body.limits)?)
+        };
+        Ok(budget.counting(&Unit::of(&body.unit, body.unit_symbol.as_deref(), body.unit_decimals)))
     }
 }
 
@@ -172,6 +187,13 @@ pub struct BudgetAnswer {
     pub freeze: Option<FreezeAnswer>,
     /// The posted and held units of each window.
     pub balances: Vec<BalanceAnswer>,
+}
+
+impl BudgetAnswer {
+    /// Returns the unit of the balances; one without a name if the scope has no budget.
+    pub fn display_unit(&self) -> Unit {
+        self.budget.as_ref().map(BudgetBody::display_unit).unwrap_or_default()
+    }
 }
 
 impl<'de> Deserialize<'de> for BudgetAnswer {
@@ -272,7 +294,7 @@ mod tests {
 
     #[test]
     fn a_budget_is_the_same_after_a_round_trip() {
-        let json = r#"{ "unit": "micro_usd", "parent": "org:acme",
+        let json = r#"{ "unit": "credit", "unit_symbol": "cr", "unit_decimals": 2, "parent": "org:acme",
             "limits": [ { "amount": 1000000, "window": "month", "zone": "Europe/Berlin" },
                         { "amount": 50000,   "window": "rolling", "length_ms": 3600000 } ],
             "hold": { "ttl_ms_min": 5000, "ttl_ms": 60000, "ttl_ms_max": 300000, "life_ms_max": null,
@@ -284,5 +306,17 @@ mod tests {
         let mut expected: serde_json::Value = serde_json::from_str(json).unwrap();
         expected.as_object_mut().unwrap().remove("reason");
         assert_eq!(serde_json::to_value(BudgetBody::from(&budget)).unwrap(), expected);
+    }
+
+    #[test]
+    fn an_answer_has_the_symbol_and_decimals_of_a_built_in_unit() {
+        let body: BudgetBody =
+            serde_json::from_str(r#"{ "unit": "usd", "limits": [{ "amount": 25000000, "window": "month" }] }"#)
+                .unwrap();
+        let budget = Budget::try_from(body).unwrap();
+        let shown = BudgetBody::from(&budget);
+        assert_eq!((shown.unit_symbol.as_deref(), shown.unit_decimals), (Some("$"), Some(6)));
+        assert_eq!(shown.display_unit().format(shown.limits[0].amount), "$25.00");
+        assert_eq!(Budget::try_from(shown).unwrap(), budget, "an answer that is sent back changes nothing");
     }
 }

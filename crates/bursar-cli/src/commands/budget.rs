@@ -166,7 +166,7 @@ impl Define {
             overrun: self.overrun.into(),
         };
         let Define { unit, parent, limits, trip, thresholds, reason, .. } = self;
-        let budget = Budget { unit, parent, limits, hold, trip, thresholds, by_default: false };
+        let budget = Budget { unit, parent, hold, trip, thresholds, ..Budget::new(limits) };
         Ok(BudgetBody { reason, ..BudgetBody::from(&budget) })
     }
 }

@@ -89,7 +89,7 @@ impl Amount {
         let signed = scaled.map(|scaled| if self.negative { -scaled } else { scaled });
         signed
             .and_then(|signed| i64::try_from(signed).ok())
-            .ok_or_else(|| self.bad(format!("is too large: the largest amount is {}", unit.format(i64::MAX))))
+            .ok_or_else(|| self.bad(&format!("is too large: the largest amount is {}", unit.format(i64::MAX))))
     }
 
     /// Returns the power of ten that the letter for thousands says, after checking that the unit is `unit`.
@@ -106,7 +106,7 @@ impl Amount {
         match known {
             Some((rest, power)) if named(rest.trim_start()) => Ok(*power),
             _ if ["K", "m", "B", "b", "g"].contains(&self.suffix.as_str()) => {
-                Err(self.bad("ends with an unknown letter: write k for thousand, M for million, G for billion".into()))
+                Err(self.bad("ends with an unknown letter: write k for thousand, M for million, G for billion"))
             }
             _ => Err(self.other_unit(&self.suffix, unit)),
         }
@@ -115,9 +115,9 @@ impl Amount {
     fn too_fine(&self, unit: &Unit) -> Invalid {
         let called = if unit.name.is_empty() { "this unit" } else { unit.name.as_str() };
         if unit.decimals > 0 {
-            return self.bad(format!("has more decimals than {called}, which has {}", unit.decimals));
+            return self.bad(&format!("has more decimals than {called}, which has {}", unit.decimals));
         }
-        self.bad(format!(
+        self.bad(&format!(
             "is not a whole number, and {called} has no decimals: write {}, or count in smaller parts (a budget in usd, eur or gbp has decimals, and so has one with unit_decimals)",
             self.next_whole()
         ))
@@ -133,12 +133,12 @@ impl Amount {
         let number = number.strip_suffix(&self.suffix).unwrap_or(number).trim_end();
         let written = quoted(written);
         match unit.name.as_str() {
-            "" => self.bad(format!("names the unit {written}, but the budget has no unit: write {number}")),
-            name => self.bad(format!("names the unit {written}, but the budget counts {name}: write {number}{name}")),
+            "" => self.bad(&format!("names the unit {written}, but the budget has no unit: write {number}")),
+            name => self.bad(&format!("names the unit {written}, but the budget counts {name}: write {number}{name}")),
         }
     }
 
-    fn bad(&self, problem: String) -> Invalid {
+    fn bad(&self, problem: &str) -> Invalid {
         Invalid::new("amount", format!("{} {problem}", quoted(&self.text)))
     }
 }

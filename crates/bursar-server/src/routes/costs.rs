@@ -1,7 +1,7 @@
 //! `/v1/costs` and `/v1/held`: reports on what jobs have cost, and on the units held for them.
 
 use axum::http::Method;
-use bursar::{Budget, CostMark, HeldMark, JobKind, Queue, Scope, Time};
+use bursar::{CostMark, HeldMark, JobKind, Queue, Scope, Time, Unit};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -126,7 +126,7 @@ impl std::str::FromStr for HeldCursor {
     type Err = String;
     fn from_str(text: &str) -> Result<HeldCursor, String> {
         let fields: (Queue, JobKind, String) = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        Budget::check_unit(&fields.2).map_err(|error| error.to_string())?;
+        Unit::named(&fields.2).check().map_err(|error| error.to_string())?;
         Ok(HeldCursor(fields))
     }
 }
