@@ -37,7 +37,9 @@ pub enum Error {
         source: Box<dyn StdError + Send + Sync>,
     },
     /// The answer does not have the expected form; it may come from a proxy or from another version of the server.
-    #[error("{url} does not answer like a Bursar server (status {status}: {detail}); nothing was changed; check the URL")]
+    #[error(
+        "{url} does not answer like a Bursar server (status {status}: {detail}); nothing was changed; check the URL"
+    )]
     Unreadable {
         /// The base URL of the server.
         url: String,

@@ -71,7 +71,9 @@ impl Error {
             Error::Store(error) => {
                 matches!(
                     **error,
-                    StoreError::Busy(_) | StoreError::Unavailable { permanent: false, .. } | StoreError::UnknownOutcome(_)
+                    StoreError::Busy(_)
+                        | StoreError::Unavailable { permanent: false, .. }
+                        | StoreError::UnknownOutcome(_)
                 )
             }
             Error::Refused(_) | Error::LeaseLost(_) | Error::Internal(_) => false,

@@ -49,7 +49,9 @@ impl Readiness {
     fn check(&self) -> Result<(), StoreError> {
         let failure = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match failure.filter(|failure| failure.at.elapsed() < UNREADY_AFTER_FAILURE) {
-            Some(Failure { what, hint, .. }) => Err(StoreError::Unavailable { what, hint, permanent: false, source: None }),
+            Some(Failure { what, hint, .. }) => {
+                Err(StoreError::Unavailable { what, hint, permanent: false, source: None })
+            }
             None => Ok(()),
         }
     }

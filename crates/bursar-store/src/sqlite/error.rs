@@ -24,9 +24,10 @@ pub(crate) fn store_error(error: Error) -> StoreError {
             ("the database is read-only", "nothing was changed; make the file and its folder writable for this user")
         }
         Some(ErrorCode::DiskFull) => ("the disk is full", "nothing was changed; free some space and retry"),
-        Some(ErrorCode::CannotOpen) => {
-            ("the database file cannot be opened", "check the path, and that this user may read and write the file and its folder")
-        }
+        Some(ErrorCode::CannotOpen) => (
+            "the database file cannot be opened",
+            "check the path, and that this user may read and write the file and its folder",
+        ),
         Some(ErrorCode::PermissionDenied) => {
             ("access to the database file was denied", "check the permissions of the file")
         }
