@@ -9,7 +9,6 @@ use crate::commands::{
     backup, bench, budget, command, completions, config, credential, dead, dev, doctor, grant, hold, job, journal,
     maintenance, meter, migrate, openapi, queue, schedule, serve, top,
 };
-use crate::config::Config;
 use crate::context::{Access, Context};
 use crate::examples;
 use crate::exit::Exit;
@@ -40,7 +39,7 @@ pub(crate) struct Cli {
 pub(crate) enum CliCommand {
     /// Serve the HTTP API
     Serve(serve::Serve),
-    /// Run a guided demo on a local database and serve it; not for production
+    /// Run a living demo on a local database and serve it; not for production
     Dev(dev::Dev),
     /// Check the configuration and list the settings
     #[command(subcommand)]
@@ -141,7 +140,7 @@ impl Cli {
             CliCommand::Config(args) => config::run(args, &global),
             CliCommand::Openapi(args) => openapi::run(&args, &global),
             CliCommand::Completions(args) => completions::run(&args, &mut examples::add(Cli::command())),
-            CliCommand::Dev(args) => dev::run(args, &global.with_config(Config::default())).await,
+            CliCommand::Dev(args) => dev::run(args, global).await,
             CliCommand::Bench(args) => bench::run(args, &global).await,
             // These need the configuration, and open the database themselves or not at all.
             CliCommand::Backup(args) => backup::run(args, &global.load_config()?).await,

@@ -9,6 +9,7 @@ mod cli;
 mod commands;
 mod config;
 mod context;
+mod demo;
 mod examples;
 mod exit;
 mod in_process;

@@ -103,7 +103,7 @@ pub(crate) fn sanitized(text: &str) -> String {
 }
 
 /// Quotes a word for a shell if it needs quotes.
-fn shell_quoted(word: &str) -> String {
+pub(crate) fn shell_quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-:./@=,+".contains(c);
     match !word.is_empty() && word.chars().all(is_plain) {
         true => word.to_owned(),

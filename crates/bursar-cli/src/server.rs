@@ -68,7 +68,8 @@ fn cannot_listen(address: SocketAddr, error: &std::io::Error) -> String {
     format!("the server cannot listen on {address}: {what}; nothing was started; {todo}")
 }
 
-fn start_problem(error: StartError) -> Problem {
+/// Returns the problem of a server that did not start.
+pub(crate) fn start_problem(error: StartError) -> Problem {
     match error {
         StartError::Bursar(error) => error.into(),
         StartError::Listen(address, error) => Problem::new(Kind::Conflict, cannot_listen(address, &error)),

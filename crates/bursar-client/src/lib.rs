@@ -60,8 +60,8 @@ pub use bursar_worker::{
 
 pub use crate::answered::Answered;
 pub use crate::api::{
-    Budgets, Commands, Credentials, Dead, Grants, Holds, JobQuery, Jobs, Journal, JournalQuery, Meter, Queues,
-    ReadyAnswer, Schedules, Work,
+    Budgets, Commands, Credentials, Dead, FiguresPeriod, Grants, Holds, JobQuery, Jobs, Journal, JournalQuery, Meter,
+    Queues, ReadyAnswer, Schedules, Work,
 };
 pub use crate::client::Client;
 pub use crate::error::Error;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::event::{Charged, Entry, Event};
-use crate::hold::HoldState;
+use crate::hold::{ClampedTtl, HoldState};
 use crate::id::{CommandId, GrantId, HoldId, JobId};
 use crate::job::{Job, JobState, Order};
 use crate::name::{Purpose, Scope};
@@ -37,6 +37,8 @@ pub enum Answer {
         hold: HoldId,
         /// Its new expiry.
         expires_at: Time,
+        /// The requested extension, if the budgets' longest life of a hold changed it.
+        clamped: Option<ClampedTtl>,
     },
     /// Units were credited.
     Credited(Charged),
@@ -126,6 +128,14 @@ pub struct Submitted {
     pub jobs: Vec<Enqueued>,
 }
 
+impl Submitted {
+    /// Returns the codes of what the caller may not expect: `ttl_lowered` or `ttl_raised` if the hold does not live as long
+    /// as requested.
+    pub fn warnings(&self) -> Vec<&'static str> {
+        self.hold.iter().filter_map(|hold| hold.clamped).map(|clamped| clamped.warning()).collect()
+    }
+}
+
 /// A hold that was placed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placed {
@@ -135,6 +145,8 @@ pub struct Placed {
     pub expires_at: Time,
     /// Its charges, with what the limits left after them.
     pub charges: Vec<Charged>,
+    /// The requested time to live, if the budgets changed it.
+    pub clamped: Option<ClampedTtl>,
 }
 
 /// A grant that was redeemed.
@@ -186,8 +198,9 @@ impl Answer {
         let mut swept = 0;
         for recorded in &entry.events {
             match &recorded.e {
-                Event::HoldPlaced { hold, charges, expires_at, .. } => {
-                    submitted.hold = Some(Placed { id: *hold, expires_at: *expires_at, charges: charges.clone() });
+                Event::HoldPlaced { hold, charges, expires_at, clamped, .. } => {
+                    let (charges, clamped) = (charges.clone(), *clamped);
+                    submitted.hold = Some(Placed { id: *hold, expires_at: *expires_at, charges, clamped });
                 }
                 Event::Posted { charges } => submitted.posted.clone_from(charges),
                 Event::GrantRedeemed { grant, purpose } => {
@@ -213,8 +226,8 @@ impl Answer {
                         charges: charges.clone(),
                     });
                 }
-                Event::HoldExtended { hold, expires_at, .. } => {
-                    return Answer::Extended { hold: *hold, expires_at: *expires_at };
+                Event::HoldExtended { hold, expires_at, clamped, .. } => {
+                    return Answer::Extended { hold: *hold, expires_at: *expires_at, clamped: *clamped };
                 }
                 Event::Credited { charge, .. } => return Answer::Credited(charge.clone()),
                 Event::GrantMinted { grant, expires_at, .. } => {

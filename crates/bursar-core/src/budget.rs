@@ -74,8 +74,9 @@ pub struct HoldPolicy {
     pub ttl_min: Span,
     /// The time to live of a hold that requests none. Default: the installation's setting, clamped to this policy.
     pub ttl: Option<Span>,
-    /// The longest time to live; longer requests are lowered to it.
-    pub ttl_max: Span,
+    /// The longest time to live; longer requests are lowered to it. Default: the installation's setting, one hour unless
+    /// it is changed.
+    pub ttl_max: Option<Span>,
     /// The longest time from placement to expiry, extensions included.
     pub life_max: Option<Span>,
     /// What happens to a commit after expiry.
@@ -89,11 +90,19 @@ impl Default for HoldPolicy {
         HoldPolicy {
             ttl_min: Span::from_secs(5),
             ttl: None,
-            ttl_max: Span::from_secs(300),
+            ttl_max: None,
             life_max: None,
             late: Cover::Charge,
             overrun: Cover::Charge,
         }
+    }
+}
+
+impl HoldPolicy {
+    /// Returns the longest time to live, given the installation's setting. A budget with a longer minimum or default of its
+    /// own allows these.
+    pub(crate) fn longest(&self, usual: Span) -> Span {
+        self.ttl_max.unwrap_or_else(|| usual.max(self.ttl_min).max(self.ttl.unwrap_or(Span::ZERO)))
     }
 }
 
@@ -205,6 +214,7 @@ impl Budget {
             return Err(Invalid::new("thresholds", format!("names {twice} twice")));
         }
         let HoldPolicy { ttl_min, ttl, ttl_max, life_max, .. } = self.hold;
+        let ttl_max = ttl_max.unwrap_or(TTL_MAX);
         let within = ttl.is_none_or(|ttl| ttl_min <= ttl && ttl <= ttl_max);
         if !(TTL_MIN <= ttl_min && ttl_min <= ttl_max && ttl_max <= TTL_MAX && within) {
             return Err(Invalid::new("hold.ttl_ms", "must have 1 ≤ ttl_ms_min ≤ ttl_ms ≤ ttl_ms_max ≤ 30 days"));

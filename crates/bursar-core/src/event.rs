@@ -24,7 +24,7 @@ pub use self::set_back::ClockCorrection;
 pub use self::stream::Stream;
 use crate::budget::{Budget, Cover};
 use crate::grant::TokenDigest;
-use crate::hold::Uncovered;
+use crate::hold::{ClampedTtl, Uncovered};
 use crate::id::{GrantId, HoldId, JobId};
 use crate::job::{JobError, JobSpec, QueueConfig, ScheduleSpec};
 use crate::name::{LeaseOwner, Purpose, Queue, ScheduleName, Scope, Subject, WorkerName};
@@ -57,6 +57,9 @@ pub enum Event {
         /// The job that owns it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         job: Option<JobId>,
+        /// The requested time to live, if the budgets changed it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        clamped: Option<ClampedTtl>,
     },
     /// The actual units of a hold were posted.
     #[serde(rename = "hold.committed")]
@@ -99,6 +102,9 @@ pub enum Event {
         expires_at: Time,
         /// The scopes it holds units on.
         scopes: Vec<Scope>,
+        /// The requested extension, if the budgets' longest life of a hold changed it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        clamped: Option<ClampedTtl>,
     },
     /// Units were spent without a hold.
     #[serde(rename = "spend.posted")]

@@ -54,6 +54,38 @@ pub struct Uncovered {
     pub left: BTreeMap<Scope, i64>,
 }
 
+/// A time to live or an extension that the policies of budgets changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClampedTtl {
+    /// What the request asked for.
+    pub requested: Span,
+    /// What the hold got.
+    pub granted: Span,
+}
+
+impl ClampedTtl {
+    /// Returns the two if they differ.
+    pub(crate) fn of(requested: Span, granted: Span) -> Option<ClampedTtl> {
+        (requested != granted).then_some(ClampedTtl { requested, granted })
+    }
+
+    /// Returns the code of the warning, `ttl_lowered` or `ttl_raised`.
+    pub fn warning(&self) -> &'static str {
+        if self.granted < self.requested { "ttl_lowered" } else { "ttl_raised" }
+    }
+}
+
+impl std::fmt::Display for ClampedTtl {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let ClampedTtl { requested, granted } = self;
+        if granted < requested {
+            write!(f, "{requested} were requested; the hold got {granted}, the most that its budgets allow")
+        } else {
+            write!(f, "{requested} were requested; the hold got {granted}, the least that its budgets allow")
+        }
+    }
+}
+
 /// One charge of a hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeldCharge {

@@ -145,6 +145,8 @@ mutants! {
     KeepDeadHold = "keep-dead-hold",
     /// The units of a job's hold stay in the sum of held units after it is settled.
     CountSettled = "count-settled",
+    /// A dead job that is retried, discarded or removed stays in the count of its error.
+    CountRevived = "count-revived",
     /// Spend of a failed attempt is not charged.
     ForgetFailedUsage = "forget-failed-usage",
     /// Spend of a lapsed lease is not charged.

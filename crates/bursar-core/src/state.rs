@@ -272,6 +272,9 @@ pub type CostKey = (Tenant, i64, Queue, JobKind, Scope);
 /// The key of the sum of units that holds of jobs set aside: tenant, queue, kind and unit.
 pub type HeldKey = (Tenant, Queue, JobKind, String);
 
+/// The key of a group of dead jobs: tenant, queue, kind and the fingerprint of their last error.
+pub type DeadGroupKey = (Tenant, Queue, JobKind, String);
+
 /// The rows and pending writes of a batch.
 #[derive(Debug)]
 pub struct Workspace {
@@ -307,6 +310,8 @@ pub struct Workspace {
     pub costs: BTreeMap<CostKey, i64>,
     /// Changes to the sums of units that holds of jobs set aside.
     pub held: BTreeMap<HeldKey, i128>,
+    /// Changes to the numbers of dead jobs by group.
+    pub dead: BTreeMap<DeadGroupKey, i64>,
     /// The entries of commands whose idempotency keys are used again.
     pub replays: HashMap<CommandId, Arc<Entry>>,
     /// Scopes on which more is due than one step folds; requests that need them are decided again.
@@ -346,6 +351,7 @@ impl Workspace {
             tallies: BTreeMap::new(),
             costs: BTreeMap::new(),
             held: BTreeMap::new(),
+            dead: BTreeMap::new(),
             replays: HashMap::new(),
             unfolded_scopes: HashSet::new(),
             unknown_zones: HashMap::new(),

@@ -148,7 +148,8 @@ impl Drop for Cluster {
 /// Starts the server on a port; returns whether it runs.
 fn start(bin: &Path, folder: &Path, durable: bool, port: u16) -> bool {
     let mut settings = format!(
-        "-p {port} -h 127.0.0.1 -k {} -c max_connections=200 -c shared_preload_libraries=pg_stat_statements",
+        "-p {port} -h 127.0.0.1 -k {} -c max_connections=200 -c shared_preload_libraries=pg_stat_statements \
+         -c log_line_prefix=%t:%p:%d:",
         folder.display()
     );
     if !durable {

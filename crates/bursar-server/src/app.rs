@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use bursar::{Bursar, Clock};
 use bytes::Bytes;
 
+use crate::activity::Activities;
 use crate::events::Tails;
 use crate::in_flight::BytesInFlight;
 use crate::lease_cache::LeaseCache;
@@ -36,6 +37,7 @@ pub(crate) struct App {
     pub(crate) proxies: Proxies,
     pub(crate) metrics: Metrics,
     pub(crate) tails: Tails,
+    pub(crate) activities: Activities,
     pub(crate) leases: LeaseCache,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) metering: Metering,
@@ -57,6 +59,7 @@ impl App {
         let bytes = BytesInFlight::new(limits.bytes, limits.principal_bytes);
         let routes: Vec<Arc<Route>> = routes::all().into_iter().map(Arc::new).collect();
         App {
+            activities: Activities::new(bursar.clone()),
             tails: Tails::new(bursar.clone(), limits.waiting, bytes.clone()),
             bytes,
             proxies: Proxies::default(),

@@ -25,16 +25,20 @@
 //! | `limits`, `in_flight`, `connection` | bounds on requests, bytes in memory and slow peers |
 //! | `metering` | quotas on calls to this server |
 //! | `events` | server-sent events, read from the journal |
+//! | `dashboard` | the pages of `bursar-dashboard`, beside the API |
+//! | `activity` | spend by minute and notable events of the last hour, for dashboards |
 //! | `openapi`, `reference` | the OpenAPI document and its Markdown rendering, both generated from the routes |
 //! | `metrics`, `trace` | Prometheus metrics; request ids and trace contexts |
 //!
 //! The router, the OpenAPI document and the test of the permission table are all generated from the list of routes, so a route
 //! cannot exist without an action and a description.
 
+mod activity;
 mod app;
 mod call;
 mod connection;
 pub mod convert;
+mod dashboard;
 mod events;
 #[cfg(test)]
 mod fuzz;
@@ -58,6 +62,8 @@ mod trace;
 
 /// The JSON shapes of requests and responses, which clients share.
 pub use bursar_wire as wire;
+
+pub use bursar_dashboard::LoginCodes;
 
 pub use crate::limits::Limits;
 pub use crate::local::Local;

@@ -1,5 +1,6 @@
 //! The OpenAPI 3.1 document, generated from the list of routes.
 
+mod durations;
 mod examples;
 mod responses;
 
@@ -26,6 +27,7 @@ pub fn document() -> Value {
     }
     let problem = Problem::json_schema(&mut schemas);
     let mut components = schemas.take_definitions(true);
+    components.values_mut().for_each(durations::add);
     components.insert("Problem".into(), problem.into());
     json!({
         "openapi": "3.1.0",

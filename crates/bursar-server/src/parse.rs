@@ -49,7 +49,8 @@ pub(crate) fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
         Ok(Query(query)) => Ok(query),
         Err(rejection) => {
             let detail = rejection.body_text();
-            let detail = detail.strip_prefix("Failed to deserialize query string: ").unwrap_or(&detail).to_owned();
+            let detail = detail.strip_prefix("Failed to deserialize query string: ").unwrap_or(&detail);
+            let detail = detail.replace("invalid digit found in string", "is not a whole number");
             Err(Problem::invalid(crate::wire::field_in(&detail).unwrap_or("query").to_owned(), detail))
         }
     }

@@ -16,9 +16,12 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
+use bursar_dashboard::LoginCodes;
+
 use crate::app::App;
 use crate::connection::Connection;
 use crate::connection::heads::{ConnectionRequests, HeadCounter};
+use crate::dashboard::with_dashboard;
 use crate::in_flight::Account;
 use crate::limits::{HEAD_BYTES_MAX, Limits};
 use crate::metering::Metering;
@@ -44,8 +47,10 @@ pub struct Settings {
     pub clock: Option<Arc<dyn Clock>>,
     /// Quotas for calls by users, agents and viewers; default: no quotas. Operators, admins, workers and monitors are never metered.
     pub meter: Option<MeterSettings>,
-    /// Proxies whose `X-Forwarded-For` header is trusted.
+    /// Proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` headers are trusted.
     pub trusted_proxies: Vec<Network>,
+    /// One-time codes that sign a browser in to the dashboard.
+    pub login_codes: LoginCodes,
 }
 
 /// Why a server did not start.
@@ -76,6 +81,7 @@ pub struct Server {
     app: Arc<App>,
     listener: TcpListener,
     address: SocketAddr,
+    login_codes: LoginCodes,
     /// The operator token that this start created.
     new_token: Option<String>,
 }
@@ -83,7 +89,8 @@ pub struct Server {
 impl Server {
     /// Binds the address. Connections are accepted by [`Server::run`].
     pub async fn bind(bursar: Bursar, address: SocketAddr, settings: Settings) -> Result<Server, StartError> {
-        let Settings { operator_token, jwt_keys, jwt_rules, limits, clock, meter, trusted_proxies } = settings;
+        let Settings { operator_token, jwt_keys, jwt_rules, limits, clock, meter, trusted_proxies, login_codes } =
+            settings;
         if operator_token.as_ref().is_some_and(|token| token.len() < OPERATOR_BYTES_MIN) {
             return Err(StartError::ShortToken);
         }
@@ -99,7 +106,7 @@ impl Server {
         let mut app = App::new(bursar, token_keys, limits, clock, metering);
         app.proxies = Proxies(trusted_proxies);
         let app = Arc::new(app);
-        Ok(Server { app, listener, address, new_token })
+        Ok(Server { app, listener, address, login_codes, new_token })
     }
 
     /// Returns the address that the server listens on.
@@ -115,8 +122,8 @@ impl Server {
     /// Serves until `stop` completes. Then it accepts no more connections, and returns once the running requests are answered or
     /// `limits.drain` has passed.
     pub async fn run(self, stop: impl Future<Output = ()>) {
-        let Server { app, listener, .. } = self;
-        let router = TowerToHyperService::new(router(&app));
+        let Server { app, listener, login_codes, .. } = self;
+        let router = TowerToHyperService::new(with_dashboard(&app, router(&app), login_codes));
         let graceful = GracefulShutdown::new();
         let connections = Arc::new(Semaphore::new(app.limits.connections));
         let health_connections = Arc::new(Semaphore::new(HEALTH_CONNECTIONS));

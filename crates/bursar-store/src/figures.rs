@@ -1,11 +1,14 @@
-//! The types of reads about jobs and queues: job filters, queue figures, costs, held sums, and due jobs.
+//! The types of reads about jobs and queues: job filters, queue figures, costs, held sums, groups of dead jobs, and due jobs.
 
 use bursar_core::bounds::FIGURES_KEPT;
 use bursar_core::id::JobId;
-use bursar_core::job::{Job, JobState, wants};
+use bursar_core::job::{Job, JobError, JobState, wants};
 use bursar_core::name::{FlowKey, JobKind, Queue, Scope, Tag, Tenant};
+use bursar_core::page::PageItem;
 use bursar_core::state::Counted;
 use bursar_core::time::Time;
+
+use crate::error::StoreError;
 
 /// A filter for the jobs of a tenant. A field that is `None` matches every job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -100,6 +103,43 @@ pub(crate) fn first_after(day: i64, after: Option<&CostMark>) -> (i64, &str, &st
 
 /// The position in a list of held sums: queue, kind and unit of the last item, in sort order.
 pub type HeldMark = (Queue, JobKind, String);
+
+/// The dead jobs of a queue and kind whose last errors have the same fingerprint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeadGroup {
+    /// The queue.
+    pub queue: Queue,
+    /// The kind of job.
+    pub kind: JobKind,
+    /// The fingerprint of the errors.
+    pub fingerprint: String,
+    /// The number of dead jobs. Every transaction updates it, so a read does not count jobs.
+    pub count: i64,
+    /// The error of the job that died last.
+    pub error: JobError,
+    /// When the first of the jobs died.
+    pub first_at: Time,
+    /// When the last of the jobs died.
+    pub last_at: Time,
+}
+
+/// The position in a list of groups of dead jobs: queue, kind and fingerprint of the last item, in sort order.
+pub type DeadGroupMark = (Queue, JobKind, String);
+
+impl DeadGroup {
+    /// Builds a group from its count and from two of its jobs: when the first one died, and the one that died last.
+    pub(crate) fn new(fingerprint: String, count: i64, first_at: Time, last: Job) -> Result<DeadGroup, StoreError> {
+        let error = last.life.error.ok_or_else(|| StoreError::corrupt("job", "a dead job without an error"))?;
+        let (queue, kind, last_at) = (last.queue, last.kind, last.life.run_at);
+        Ok(DeadGroup { queue, kind, fingerprint, count, error, first_at, last_at })
+    }
+}
+
+impl PageItem for DeadGroup {
+    fn bytes(&self) -> usize {
+        512 + self.error.kind.len() + self.error.message.len()
+    }
+}
 
 /// A sum that may exceed 64 bits, as it is stored in two columns: `high * 2^32 + low`.
 #[derive(Clone, Copy)]

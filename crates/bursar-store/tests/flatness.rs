@@ -271,7 +271,8 @@ async fn prepare(store: &dyn Store, clock: &ManualClock, other_jobs: OtherJobs, 
         OtherJobs::Finished => {
             enqueue(store, None, OTHER_JOBS).await;
             Some(format!(
-                "INSERT INTO {prefix}ended_jobs SELECT id, tenant, queue, kind, 4, at, life FROM {prefix}jobs WHERE at > {late};
+                "INSERT INTO {prefix}ended_jobs (id, tenant, queue, kind, state, at, data)
+                 SELECT id, tenant, queue, kind, 4, at, life FROM {prefix}jobs WHERE at > {late};
                  DELETE FROM {prefix}jobs WHERE at > {late}"
             ))
         }

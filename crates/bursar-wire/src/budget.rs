@@ -51,8 +51,9 @@ pub struct HoldPolicyBody {
     pub ttl_ms_min: i64,
     /// The time to live of a hold that requests none, in milliseconds; `null`: the server's default.
     pub ttl_ms: Option<i64>,
-    /// The longest time to live of a hold, in milliseconds.
-    pub ttl_ms_max: i64,
+    /// The longest time to live of a hold, in milliseconds; longer requests are lowered to it, with a warning in the answer.
+    /// `null`: the server's default, one hour unless it is configured.
+    pub ttl_ms_max: Option<i64>,
     /// The longest time from placing a hold to its expiry over all extensions, in milliseconds; `null`: no bound.
     pub life_ms_max: Option<i64>,
     /// Whether a commit after expiry is charged or refused.
@@ -72,7 +73,7 @@ impl From<&HoldPolicy> for HoldPolicyBody {
         HoldPolicyBody {
             ttl_ms_min: policy.ttl_min.millis(),
             ttl_ms: policy.ttl.map(Span::millis),
-            ttl_ms_max: policy.ttl_max.millis(),
+            ttl_ms_max: policy.ttl_max.map(Span::millis),
             life_ms_max: policy.life_max.map(Span::millis),
             late: policy.late,
             overrun: policy.overrun,
@@ -87,7 +88,7 @@ impl TryFrom<HoldPolicyBody> for HoldPolicy {
         Ok(HoldPolicy {
             ttl_min: millis("hold.ttl_ms_min", body.ttl_ms_min)?,
             ttl: body.ttl_ms.map(|ttl| millis("hold.ttl_ms", ttl)).transpose()?,
-            ttl_max: millis("hold.ttl_ms_max", body.ttl_ms_max)?,
+            ttl_max: body.ttl_ms_max.map(|ttl| millis("hold.ttl_ms_max", ttl)).transpose()?,
             life_max: body.life_ms_max.map(|life| millis("hold.life_ms_max", life)).transpose()?,
             late: body.late,
             overrun: body.overrun,
@@ -171,6 +172,26 @@ pub struct SpentAnswer {
     pub to: Option<String>,
     /// The units posted in the period.
     pub spent: i64,
+}
+
+/// The units posted on a scope over time: the answer of `GET /v1/budgets/{scope}/series`.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+pub struct SeriesAnswer {
+    pub scope: Scope,
+    /// The steps of the period, oldest first.
+    pub steps: Vec<SeriesStep>,
+}
+
+/// One step of a series.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+pub struct SeriesStep {
+    /// The start of the step.
+    pub from: Option<String>,
+    /// The end of the step.
+    pub to: Option<String>,
+    /// The units posted in the step, negative if more were credited; `null` if adding them up took too long. The latest steps are
+    /// added up first.
+    pub spent: Option<i64>,
 }
 
 /// The current state of a budget: the answer of `GET /v1/budgets/{scope}`.

@@ -11,7 +11,9 @@ use bursar_core::refusal::{Invalid, Refusal};
 use bursar_core::request::{Charge, Command, Redemption, Settle};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
+use crate::hold::ClampedAnswer;
 use crate::job::JobBody;
 use crate::window::{LimitBody, WindowFields, limits};
 use crate::{millis, stamp};
@@ -141,6 +143,9 @@ pub struct CommandAnswer {
     pub grants: Vec<RedeemedAnswer>,
     /// The jobs that were enqueued, in the order of the request.
     pub jobs: Vec<EnqueuedAnswer>,
+    /// `ttl_lowered` or `ttl_raised` if the hold does not live as long as requested; else empty.
+    #[serde(default)]
+    pub warnings: Vec<Cow<'static, str>>,
 }
 
 /// A hold that was placed.
@@ -152,6 +157,9 @@ pub struct PlacedAnswer {
     pub expires_at: Option<String>,
     /// The charges of the hold.
     pub charges: Vec<ChargeAnswer>,
+    /// The requested time to live and the one that the budgets allow; missing if they are the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clamped: Option<ClampedAnswer>,
 }
 
 /// A grant that a command redeemed.
@@ -218,6 +226,7 @@ impl From<&Placed> for PlacedAnswer {
             state: HoldState::Held,
             expires_at: stamp(placed.expires_at),
             charges: charges(&placed.charges),
+            clamped: placed.clamped.as_ref().map(ClampedAnswer::from),
         }
     }
 }

@@ -2,12 +2,12 @@
 
 use bursar_core::answer::Settled;
 use bursar_core::bounds::TTL_MAX;
-use bursar_core::hold::{Hold, HoldState};
+use bursar_core::hold::{ClampedTtl, Hold, HoldState};
 use bursar_core::id::{HoldId, JobId};
 use bursar_core::name::Scope;
 use bursar_core::refusal::Invalid;
 use bursar_core::request::Actual;
-use bursar_core::time::Time;
+use bursar_core::time::{Span, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -69,6 +69,35 @@ pub struct ExtendedAnswer {
     pub id: HoldId,
     /// The new time of expiry.
     pub expires_at: Option<String>,
+    /// `ttl_lowered` if the hold was extended by less than requested; else empty.
+    #[serde(default)]
+    pub warnings: Vec<Cow<'static, str>>,
+    /// The requested extension and the one that the budgets allow; missing if they are the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clamped: Option<ClampedAnswer>,
+}
+
+/// A time to live or an extension that the policies of budgets changed.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, JsonSchema)]
+pub struct ClampedAnswer {
+    /// What was requested, in milliseconds.
+    pub requested_ms: i64,
+    /// What the hold got, in milliseconds.
+    pub granted_ms: i64,
+}
+
+impl From<&ClampedTtl> for ClampedAnswer {
+    fn from(clamped: &ClampedTtl) -> ClampedAnswer {
+        ClampedAnswer { requested_ms: clamped.requested.millis(), granted_ms: clamped.granted.millis() }
+    }
+}
+
+/// Says what was changed, in a sentence for people.
+impl std::fmt::Display for ClampedAnswer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let span = |millis: i64| Span::from_millis(millis.max(0).unsigned_abs());
+        ClampedTtl { requested: span(self.requested_ms), granted: span(self.granted_ms) }.fmt(f)
+    }
 }
 
 /// The current state of a hold: the answer of `GET /v1/holds/{id}`.

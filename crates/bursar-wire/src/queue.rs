@@ -228,7 +228,7 @@ impl TryFrom<RetryBody> for Retry {
     }
 }
 
-/// The settings of a queue and, for a single queue, its statistics.
+/// The settings of a queue and its statistics.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct QueueAnswer {
     pub name: Queue,
@@ -259,6 +259,28 @@ pub struct FiguresAnswer {
     pub oldest_waiting: Option<String>,
     /// When the longest current lease began.
     pub oldest_lease: Option<String>,
+    /// The counts by minute, with `series=true`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub series: Option<SeriesAnswer>,
+}
+
+/// Counts by minute, oldest first: each list has one number for each minute of the period.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+pub struct SeriesAnswer {
+    /// When the first minute began. The last one is the current minute.
+    pub from: String,
+    /// The length of each step: 60000, a minute.
+    pub step_ms: i64,
+    /// The jobs that were enqueued.
+    pub enqueued: Vec<i64>,
+    /// The jobs that succeeded.
+    pub succeeded: Vec<i64>,
+    /// The jobs that were cancelled.
+    pub cancelled: Vec<i64>,
+    /// The jobs that died.
+    pub dead: Vec<i64>,
+    /// The attempts that failed.
+    pub failed_attempts: Vec<i64>,
 }
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
-//! Reports: the integrity check, and what jobs cost and hold.
+//! Reports: the integrity check, what jobs cost and hold, and which errors dead jobs have.
 
 use bursar_core::name::{JobKind, Queue, Scope};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::job::ErrorAnswer;
 
 /// The result of the integrity check: the answer of `GET /v1/verify`.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
@@ -44,4 +46,19 @@ pub struct HeldAnswer {
     pub unit: String,
     /// The units held, summed over all scopes with this unit.
     pub amount: i64,
+}
+
+/// The dead jobs of a queue and kind that have the same error.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+pub struct DeadGroupAnswer {
+    pub queue: Queue,
+    pub kind: JobKind,
+    /// The number of dead jobs.
+    pub count: i64,
+    /// The error of the job that died last. Its fingerprint is that of all jobs of the group.
+    pub error: ErrorAnswer,
+    /// When the first of the jobs died.
+    pub first_at: String,
+    /// When the last of the jobs died.
+    pub last_at: String,
 }

@@ -1,5 +1,6 @@
 //! The roles of principals.
 
+use bursar_core::name::Tenant;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -50,4 +51,16 @@ impl Role {
     pub fn of_keys() -> impl Iterator<Item = Role> {
         Role::ALL.into_iter().filter(|role| role.is_of_keys())
     }
+}
+
+/// Who the caller is: the answer of `GET /v1/whoami`.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+pub struct WhoAmIAnswer {
+    /// The name that the journal records.
+    pub name: String,
+    pub role: Role,
+    /// The tenant whose data the caller may access. An operator may choose another one per request.
+    pub tenant: Tenant,
+    /// The actions that the caller may perform.
+    pub actions: Vec<String>,
 }

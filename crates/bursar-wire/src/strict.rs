@@ -1,7 +1,13 @@
-//! A deserializer that accepts only JSON objects for structs.
+//! A deserializer that accepts only JSON objects for structs, and durations for their fields in milliseconds.
 //!
 //! The derived implementations of serde also accept an array, whose elements are the fields in order. `"filter": [null, null]` would be a
-//! filter that matches every job; this module refuses it at any depth.
+//! filter that matches every job; this module refuses it at any depth. [`object`] has the rule for durations.
+//!
+//! Errors name the field.
+
+mod object;
+
+pub use object::duration_field;
 
 use std::fmt;
 
@@ -12,6 +18,24 @@ use serde::de::{
 /// Parses a value, refusing an array in the place of an object.
 pub(super) fn read<'de, T: Deserialize<'de>, D: Deserializer<'de>>(de: D) -> Result<T, D::Error> {
     T::deserialize(Strict(de))
+}
+
+/// The names that serde gives to types, and the words of people.
+const TYPES: [(&str, &str); 9] = [
+    ("expected i64", "expected a whole number"),
+    ("expected u64", "expected a whole number that is not negative"),
+    ("expected u32", "expected a whole number from 0 to 4294967295"),
+    ("expected u8", "expected a whole number from 0 to 255"),
+    ("expected i16", "expected a whole number from -32768 to 32767"),
+    ("expected f64", "expected a number"),
+    ("expected a boolean", "expected true or false"),
+    ("expected a sequence", "expected a list"),
+    ("expected a map", "expected an object"),
+];
+
+/// Rewrites an error of serde in plain words.
+pub(super) fn in_plain_words(error: &str) -> String {
+    TYPES.iter().fold(error.to_owned(), |text, (name, words)| text.replace(name, words))
 }
 
 /// Wraps deserializers, visitors, seeds and accesses of serde, so that nested values are strict too.
@@ -38,10 +62,10 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<D> {
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _: &'static str,
-        _: &'static [&'static str],
+        fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        self.0.deserialize_map(Strict(visitor))
+        self.0.deserialize_map(object::Object { visitor, fields })
     }
 
     fn deserialize_unit_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, D::Error> {
@@ -231,6 +255,21 @@ mod tests {
         ] {
             let refused = crate::read::<Whole>(list).unwrap_err();
             assert!(refused.detail.contains("sequence"), "{list}: {}", refused.detail);
+        }
+    }
+
+    #[test]
+    fn a_wrong_type_is_named_in_plain_words_with_its_field() {
+        for (json, field, words) in [
+            (r#"{"part":{"size":1.5}}"#, "size", "expected a whole number"),
+            (r#"{"part":{"size":"25usd"}}"#, "size", "expected a whole number"),
+            (r#"{"parts":{}}"#, "parts", "expected a list"),
+            (r#"{"part":[]}"#, "part", "expected an object"),
+            (r#"{"part":{"name":7}}"#, "name", "expected a string"),
+        ] {
+            let refused = crate::read::<Whole>(json).unwrap_err();
+            assert_eq!(refused.field.as_deref(), Some(field), "{json}: {}", refused.detail);
+            assert!(refused.detail.contains(words), "{json}: {}", refused.detail);
         }
     }
 

@@ -15,7 +15,8 @@ use crate::millis;
 pub struct LimitBody {
     /// The units that may be posted and held in the window; for a bucket, its capacity.
     pub amount: i64,
-    /// `lifetime`, `rolling`, `bucket`, `hour`, `day`, `week`, `month` or `year`.
+    /// `lifetime`, `rolling`, `bucket`, `hour`, `day`, `week`, `month` or `year`, with the fields that it needs; or all of it as
+    /// text: `month@Europe/Berlin`, `week@UTC:sunday`, `rolling:1h`, `bucket:10000/h`.
     pub window: String,
     /// The time zone of a calendar window, such as `Europe/Berlin`; default: UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -116,6 +117,17 @@ impl TryFrom<LimitBody> for Limit {
 
     fn try_from(body: LimitBody) -> Result<Limit, Invalid> {
         let LimitBody { amount, window, zone, week_start, refill, length_ms } = body;
+        if window.contains(['@', ':']) {
+            let given = [zone.is_some(), week_start.is_some(), refill.is_some(), length_ms.is_some()];
+            let fields = ["zone", "week_start", "refill", "length_ms"];
+            if let Some((field, _)) = fields.into_iter().zip(given).find(|(_, given)| *given) {
+                return Err(Invalid::new(
+                    field,
+                    format!("is not allowed with the window {window:?}, which is complete"),
+                ));
+            }
+            return Ok(Limit::new(amount, Window::of_limit(amount, &window)?));
+        }
         let unit = UNITS.iter().find(|known| known.0 == window).map(|known| known.1);
         // A field that the window does not use is probably a mistake of the caller.
         let stray = [
@@ -144,8 +156,8 @@ impl TryFrom<LimitBody> for Limit {
                 Window::Calendar { unit, zone, week_start: week_start.unwrap_or_default() }
             }
             _ => {
-                let known = "lifetime, rolling, bucket, hour, day, week, month, year";
-                return Err(Invalid::new("window", format!("{window:?} is not one of {known}")));
+                // The notation says which windows there are.
+                return window.parse().map(|window| Limit::new(amount, window));
             }
         };
         Ok(Limit::new(amount, window))
@@ -177,6 +189,22 @@ mod tests {
     }
 
     #[test]
+    fn a_window_may_be_given_as_text() {
+        for (json, shown) in [
+            (r#"{"amount":1,"window":"month@Europe/Berlin"}"#, "month@Europe/Berlin"),
+            (r#"{"amount":1,"window":"week@UTC:sunday"}"#, "week@UTC:sunday"),
+            (r#"{"amount":1,"window":"rolling:1h30m"}"#, "rolling:1h30m"),
+            (r#"{"amount":9,"window":"bucket:2/s"}"#, "bucket:9:2/s"),
+            (r#"{"amount":9,"window":"bucket:9:2/1m"}"#, "bucket:9:2/m"),
+            (r#"{"amount":1,"window":"rolling","length":"1h"}"#, "rolling:1h"),
+            (r#"{"amount":9,"window":"bucket","refill":2,"length":"1s"}"#, "bucket:9:2/s"),
+        ] {
+            let limit = Limit::try_from(crate::read::<LimitBody>(json).unwrap()).unwrap();
+            assert_eq!(limit.window.to_string(), shown, "{json}");
+        }
+    }
+
+    #[test]
     fn a_wrong_limit_is_refused_with_its_field() {
         for (json, problem) in [
             (r#"{"amount":1,"window":"fortnight"}"#, "window \"fortnight\" is not one of"),
@@ -186,6 +214,11 @@ mod tests {
             (r#"{"amount":1,"window":"day","zone":"Mars/Olympus"}"#, "zone \"Mars/Olympus\" is not a known"),
             (r#"{"amount":1,"window":"day","week_start":"sunday"}"#, "week_start is not allowed"),
             (r#"{"amount":1,"window":"lifetime","zone":"UTC"}"#, "zone is not allowed"),
+            (r#"{"amount":1,"window":"month@UTC","zone":"UTC"}"#, "zone is not allowed with the window"),
+            (r#"{"amount":1,"window":"rolling:1h","length_ms":5}"#, "length_ms is not allowed with the window"),
+            (r#"{"amount":1,"window":"rolling:soon"}"#, "window \"rolling:soon\" is refused: duration \"soon\" is not"),
+            (r#"{"amount":1,"window":"day@Mars/Olympus"}"#, "zone \"Mars/Olympus\" is not a known"),
+            (r#"{"amount":1,"window":"bucket:2:1/s"}"#, "window \"bucket:2:1/s\" has another capacity"),
         ] {
             let body: LimitBody = serde_json::from_str(json).unwrap();
             let error = Limit::try_from(body).unwrap_err().to_string();

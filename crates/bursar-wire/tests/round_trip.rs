@@ -19,7 +19,7 @@ fn round_trip<T: DeserializeOwned + Serialize>(json: &Value) -> T {
 
 fn budget() -> Value {
     json!({
-        "scope": "a", "unit": "usd", "parent": null, "limits": [{ "amount": 1, "window": "lifetime" }],
+        "scope": "a", "unit": "usd", "unit_symbol": "$", "unit_decimals": 6, "parent": null, "limits": [{ "amount": 1, "window": "lifetime" }],
         "hold": { "ttl_ms_min": 0, "ttl_ms": null, "ttl_ms_max": 9, "life_ms_max": null, "late": "charge",
                   "overrun": "refuse" },
         "trip": null, "thresholds": [], "shadow": false, "frozen": true,

@@ -50,7 +50,7 @@ pub use bursar_core::cron::Cron;
 pub use bursar_core::decide::Rules;
 pub use bursar_core::event::{Charged, Event, Left, Stream};
 pub use bursar_core::grant::{Grant, GrantFault, GrantState};
-pub use bursar_core::hold::{HeldCharge, Hold, HoldState};
+pub use bursar_core::hold::{ClampedTtl, HeldCharge, Hold, HoldState};
 pub use bursar_core::id::{CommandId, GrantId, HoldId, IdSource, JobId, KeyId, WorkerId};
 pub use bursar_core::job::{
     Backoff, End, Finish, HeartbeatItem, Job, JobError, JobSpec, JobState, Lease, LeaseRequest, Missed as MissedTicks,
@@ -72,8 +72,8 @@ pub use bursar_core::time::{Span, Time};
 pub use bursar_core::trace::TraceParent;
 pub use bursar_core::window::{CalendarUnit, Weekday, Window, Zone};
 pub use bursar_store::{
-    Clock, Copied, CopyOptions, CopyProgress, Cost, CostMark, Health, HeldMark, HeldSum, JobFilter, ManualClock,
-    PostgresOptions, Report, StoreError, SystemClock, migration_sql,
+    Clock, Copied, CopyOptions, CopyProgress, Cost, CostMark, DeadGroup, DeadGroupMark, Health, HeldMark, HeldSum,
+    JobFilter, ManualClock, PostgresOptions, Report, StoreError, SystemClock, migration_sql,
 };
 pub use bursar_worker::{
     HandlerError, JobContext, JobFailure, JobService, LeasedJob, NotTaken, Progress, RunningWorker, Source,
@@ -92,7 +92,7 @@ pub use crate::api::jobs::{Acted, Attempt, AttemptEnd, Failure, JobCount, Jobs, 
 pub use crate::api::journal::{HistoryMark, Journal, JournalEvent};
 pub use crate::api::ledger::{BalanceView, BudgetView, Ledger};
 pub use crate::api::options::Options;
-pub use crate::api::queues::{QueueFigures, Queues};
+pub use crate::api::queues::{QueueFigures, QueueSeries, Queues};
 pub use crate::api::reservation::{Reservation, ReservationError, ReservationKernel, Resource};
 pub use crate::api::schedules::Schedules;
 pub use crate::api::transaction::Transaction;

@@ -1,8 +1,9 @@
-//! Rules for dependencies: licences, sources, bans, duplicates and unused ones. They need only `cargo metadata`, and no more
+//! Rules for dependencies: licences, sources, bans, duplicates, unused ones, and what the shipped binary may link. They need only `cargo metadata`, and no more
 //! network access than a build.
 
 mod licence;
 mod packages;
+mod shipped;
 mod unused;
 
 use std::path::Path;
@@ -19,7 +20,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Problem>, String> {
     let packages = packages::read(&metadata(root)?)?;
     let tree = Tree::load(root).map_err(|error| error.to_string())?;
     let mut problems = Vec::new();
-    for rule in [packages::sources, packages::banned, packages::duplicates, licence::licences] {
+    for rule in [packages::sources, packages::banned, packages::duplicates, licence::licences, shipped::test_kits] {
         problems.extend(rule(&packages));
     }
     problems.extend(unused::unused(&packages, &tree));

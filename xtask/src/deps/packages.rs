@@ -25,6 +25,8 @@ pub(super) struct Package {
 pub(super) struct Dependency {
     /// Its name in code.
     pub(super) name: String,
+    /// The name of its package.
+    pub(super) package: String,
     /// Whether only tests and examples need it.
     pub(super) dev: bool,
 }
@@ -88,8 +90,9 @@ fn text<'a>(value: &'a Value, field: &str) -> Result<&'a str, String> {
 }
 
 fn dependency(value: &Value) -> Option<Dependency> {
-    let name = value["rename"].as_str().or(value["name"].as_str())?;
-    Some(Dependency { name: name.replace('-', "_"), dev: value["kind"] == "dev" })
+    let package = value["name"].as_str()?;
+    let name = value["rename"].as_str().unwrap_or(package);
+    Some(Dependency { name: name.replace('-', "_"), package: package.to_owned(), dev: value["kind"] == "dev" })
 }
 
 /// Reports packages that are neither from crates.io nor from this workspace.

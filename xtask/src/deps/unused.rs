@@ -36,7 +36,7 @@ mod tests {
 
     #[test]
     fn unused_dependencies_are_found() {
-        let dependency = |name: &str, dev| Dependency { name: name.to_owned(), dev };
+        let dependency = |name: &str, dev| Dependency { name: name.to_owned(), package: name.to_owned(), dev };
         let package = Package {
             folder: Some("a".to_owned()),
             dependencies: vec![

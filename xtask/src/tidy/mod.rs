@@ -1,6 +1,7 @@
 //! Rules for sources and documents.
 
 mod bounds;
+mod circles;
 mod commands;
 mod dead;
 mod duplicates;
@@ -15,7 +16,7 @@ use crate::Problem;
 use crate::tree::Tree;
 
 /// All rules, in the order of their reports.
-const RULES: [fn(&Tree) -> Vec<Problem>; 15] = [
+const RULES: [fn(&Tree) -> Vec<Problem>; 16] = [
     source::long_files,
     source::long_functions,
     source::leftovers,
@@ -24,6 +25,7 @@ const RULES: [fn(&Tree) -> Vec<Problem>; 15] = [
     source::stray_whitespace,
     dead::unnamed_files,
     duplicates::duplicate_types,
+    circles::import_circles,
     wording::vague_words,
     links::broken_links,
     snippets::outdated_snippets,

@@ -177,7 +177,7 @@ impl Define {
         let hold = HoldPolicy {
             ttl_min: self.ttl_min.unwrap_or(defaults.ttl_min),
             ttl: self.ttl,
-            ttl_max: self.ttl_max.unwrap_or(defaults.ttl_max),
+            ttl_max: self.ttl_max,
             life_max: self.life_max,
             late: self.late.into(),
             overrun: self.overrun.into(),
@@ -305,10 +305,10 @@ fn describe(view: &BudgetAnswer) -> String {
             lines.extend(budget.parent.as_ref().map(|parent| format!("parent  {parent}")));
             let hold = &budget.hold;
             let ttl = hold.ttl_ms.map_or("the server's default".into(), shown_millis);
+            let most = hold.ttl_ms_max.map_or("the server's maximum".into(), shown_millis);
             lines.push(format!(
-                "holds   last {ttl}, from {} to {}; a late commit is {}, an overrun is {}",
+                "holds   last {ttl}, from {} to {most}; a late commit is {}, an overrun is {}",
                 shown_millis(hold.ttl_ms_min),
-                shown_millis(hold.ttl_ms_max),
                 word(hold.late),
                 word(hold.overrun),
             ));

@@ -1,15 +1,12 @@
 //! `bursar dead`.
 
-use std::collections::BTreeMap;
-
 use bursar::{JobId, JobState, Queue};
-use bursar_client::JobQuery;
-use bursar_wire::job::{ErrorAnswer, JobAnswer};
+use bursar_wire::Page;
 use bursar_wire::problem::{Kind, Problem};
+use bursar_wire::report::DeadGroupAnswer;
 use clap::Subcommand;
-use serde::Serialize;
 
-use crate::args::JobPage;
+use crate::args::{CursorPage, JobPage};
 use crate::bulk::{self, BulkAction, Filter, Selection};
 use crate::context::Context;
 use crate::exit::Exit;
@@ -27,10 +24,13 @@ pub(crate) enum Dead {
         #[command(flatten)]
         page: JobPage,
     },
-    /// Group dead jobs by their last error
+    /// Group dead jobs by queue, kind and last error
     Groups {
+        /// Show only this queue
+        #[arg(long, value_name = "QUEUE")]
+        queue: Option<Queue>,
         #[command(flatten)]
-        filter: Filter,
+        page: CursorPage,
     },
     /// Show a dead job and the error of each attempt
     Show {
@@ -61,7 +61,10 @@ pub(crate) async fn run(args: Dead, context: &Context) -> Result<Exit, Problem> 
                 suggest::note_empty_filter(filter.queue(), filter.kind(), context).await;
             }
         }
-        Dead::Groups { filter } => groups(filter.query(None), context).await?,
+        Dead::Groups { queue, page: CursorPage { after, most } } => {
+            let page = context.client.dead().groups(queue.as_ref(), after.as_deref(), most.into()).await?;
+            print_groups(&page, context)?;
+        }
         Dead::Show { id } => {
             let found = context.client.jobs().show(id).await?;
             if found.state != JobState::Dead {
@@ -77,60 +80,26 @@ pub(crate) async fn run(args: Dead, context: &Context) -> Result<Exit, Problem> 
     Ok(Exit::Done)
 }
 
-/// The most dead jobs that are read to group their errors.
-const READ_MAX: usize = 100_000;
-const PAGE: usize = 1_000;
-
-/// The dead jobs with one last error.
-#[derive(Serialize)]
-struct GroupAnswer {
-    #[serde(flatten)]
-    error: ErrorAnswer,
-    count: usize,
-    /// The oldest job.
-    first: JobId,
-    /// The newest job.
-    last: JobId,
-}
-
-async fn groups(query: JobQuery, context: &Context) -> Result<(), Problem> {
-    let mut groups: BTreeMap<String, GroupAnswer> = BTreeMap::new();
-    let (mut query, mut seen) = (JobQuery { limit: Some(PAGE), ..query }, 0);
-    loop {
-        let page = context.client.dead().list(&query).await?.into_inner();
-        page.items.iter().for_each(|job| add(&mut groups, job));
-        seen += page.items.len();
-        if page.next.is_none() {
-            break;
-        }
-        query.cursor = page.next;
-        if seen >= READ_MAX {
-            context.out.note(&format!(
-                "only the oldest {seen} dead jobs were grouped; narrow the selection with --queue or --kind"
-            ));
-            break;
-        }
-    }
-    let mut groups: Vec<GroupAnswer> = groups.into_values().collect();
-    groups.sort_by_key(|group| std::cmp::Reverse(group.count));
-    context.out.data(&serde_json::json!({ "items": groups, "next": null }), || {
-        let rows = groups.iter().map(|group| {
-            let error = &group.error;
+fn print_groups(page: &Page<DeadGroupAnswer>, context: &Context) -> Result<(), Problem> {
+    context.out.data(page, || {
+        let rows = page.items.iter().map(|group| {
+            let DeadGroupAnswer { queue, kind, count, error, first_at, last_at } = group;
+            let error_text = match error.message.as_str() {
+                "" => error.kind.clone(),
+                message => jobs::shortened(&format!("{}: {message}", error.kind)),
+            };
             vec![
-                group.count.to_string(),
+                count.to_string(),
+                queue.to_string(),
+                kind.to_string(),
+                error_text,
+                first_at.clone(),
+                last_at.clone(),
                 error.fingerprint.clone(),
-                error.kind.clone(),
-                jobs::shortened(&error.message),
             ]
         });
-        table(&["COUNT", "FINGERPRINT", "ERROR", "MESSAGE"], &rows.collect::<Vec<_>>())
-    })
-}
-
-fn add(groups: &mut BTreeMap<String, GroupAnswer>, job: &JobAnswer) {
-    let Some(error) = job.error.as_ref() else { return };
-    let fresh = || GroupAnswer { error: error.clone(), count: 0, first: job.id, last: job.id };
-    let group = groups.entry(error.fingerprint.clone()).or_insert_with(fresh);
-    group.count += 1;
-    group.last = job.id;
+        table(&["COUNT", "QUEUE", "KIND", "ERROR", "FIRST", "LAST", "FINGERPRINT"], &rows.collect::<Vec<_>>())
+    })?;
+    context.out.next_page(page.next.as_deref());
+    Ok(())
 }

@@ -1,30 +1,25 @@
 //! `bursar dev`: a demo on a local database, and a server for it.
 
-use std::net::SocketAddr;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bursar::{
-    Budget, BudgetView, Bursar, CommandBuilder, CredentialClass, Error, JobSpec, Limit, Payload, Receipt, Scope,
-    Subject, Tenant, Window,
-};
-use bursar_server::{Settings, convert};
-use bursar_wire::budget::BudgetAnswer;
-use bursar_wire::event::EventAnswer;
-use bursar_wire::hold::SettledAnswer;
-use bursar_wire::problem::{Kind, Problem};
+use bursar::{Bursar, Context, CredentialClass, Error, Payload, Subject};
+use bursar_server::{Settings, StartError};
+use bursar_wire::problem::Problem;
 use clap::Args;
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
-use crate::args::ConfiguredArgs;
-use crate::config::{Config, DATABASE_DEFAULT};
-use crate::context::Context;
+use crate::args::{ConfiguredArgs, GlobalArgs};
+use crate::config::{Config, Log};
+use crate::demo::screen::{self, Activity, Screen};
+use crate::demo::{self, Fleet, Speed, tour};
 use crate::exit::Exit;
 use crate::log;
-use crate::output::{Output, cell, table};
+use crate::output::Output;
 use crate::server;
 use crate::sqlite_file::create_folder;
-use crate::view::{charges, events, report};
 
 /// The arguments of `bursar dev`.
 #[derive(Args)]
@@ -32,295 +27,135 @@ pub(crate) struct Dev {
     /// Folder of the database, created if it does not exist
     #[arg(long, value_name = "DIR", default_value = "bursar-data")]
     data: PathBuf,
-    /// Address to serve on after the demo; port 0 chooses a free port
+    /// Address to serve on; if the port is taken, the next free one is used
     #[arg(long, value_name = "ADDR", default_value_t = Config::default().listen)]
     listen: SocketAddr,
-    /// Run the demo without starting a server
+    /// Serve the database without the demo's agents and workers
+    #[arg(long, conflicts_with = "tour")]
+    quiet: bool,
+    /// Explain budgets, holds, grants and jobs step by step, then exit
     #[arg(long)]
-    no_serve: bool,
+    tour: bool,
 }
 
-/// Creates the database, runs the demo and serves it.
-pub(crate) async fn run(args: Dev, global: &ConfiguredArgs) -> Result<Exit, Problem> {
+/// The lifetime of the operator token.
+const TOKEN_TTL: Duration = Duration::from_secs(86_400);
+/// The number of ports that are tried.
+const PORTS_MAX: u16 = 100;
+
+/// Serves the demo until the process is stopped, or runs the tour.
+pub(crate) async fn run(args: Dev, global: GlobalArgs) -> Result<Exit, Problem> {
+    if global.database.is_some() {
+        let detail = "`bursar dev` keeps its database in the folder that --data names; to serve another database use `bursar serve --database URL`";
+        return Err(Problem::invalid("database".into(), detail));
+    }
+    let global = global.with_config(Config::default());
+    let file = args.data.join("bursar.db");
+    let url = format!("sqlite://{}", file.display());
+    if args.tour {
+        create_folder(&args.data)?;
+        return tour::run(&global, &args.data, &url).await;
+    }
+    // An address that cannot be used is reported before anything is created.
+    let listener = reserve(args.listen)?;
     create_folder(&args.data)?;
-    let url = format!("sqlite://{}", args.data.join("bursar.db").display());
-    let context = Context::migrate(global, &url).await?;
-    let mut demo = Demo { out: context.out, steps: 0, results: Map::new() };
-    let verified = run_steps(&mut demo, &context, &url).await;
-    context.close().await;
-    let verified = verified?;
-    demo.out.data(&Value::Object(demo.results), || format!("The database stays in {}.", args.data.display()))?;
-    if !verified {
-        return Ok(Exit::Failed);
-    }
-    if args.no_serve {
-        return Ok(Exit::Done);
-    }
-    serve(args.listen, &url, demo.out).await
+    // The demo prints one screen; only what is wrong is added to it.
+    log::start(&Log { level: "warn".to_owned(), ..Config::default().log });
+    let bursar = global.config.options(&url).open().await?;
+    let served = serve(&bursar, &args, &global, listener, &url).await;
+    bursar.close().await;
+    served.map(|()| Exit::Done)
 }
 
-/// Serves the demo database, with an operator token that expires after a day.
-async fn serve(listen: SocketAddr, url: &str, out: Output) -> Result<Exit, Problem> {
-    if !listen.ip().is_loopback() {
+/// Binds the address, or the next free port. The caller drops the listener when the server binds the address.
+fn reserve(wanted: SocketAddr) -> Result<TcpListener, Problem> {
+    if !wanted.ip().is_loopback() {
         let detail = "`bursar dev` listens on loopback addresses only, such as 127.0.0.1:7440; to serve other machines use `bursar serve`";
         return Err(Problem::invalid("listen".into(), detail));
     }
-    log::start(&Config::default().log);
-    let bursar = Bursar::open(url).await?;
-    let subject = Subject::new("dev").map_err(Error::from)?;
-    let issued =
-        bursar.credentials().issue(CredentialClass::Operator, subject, Payload::default(), Some(TOKEN_TTL), None).await;
-    let token = match issued {
-        Ok(issued) => issued.token.unwrap_or_default(),
-        Err(error) => {
-            bursar.close().await;
-            return Err(error.into());
-        }
-    };
-    let served = server::run(&bursar, listen, Settings::default(), out, |address| {
-        out.note(&format!(
-            "\nNOT FOR PRODUCTION: a demo database, and an operator token on the screen. In production run `bursar serve`.\n\
-             \x20 API page  http://{address}/\n\
-             \x20 token     {token}   (operator, expires after a day)\n\
-             \x20 try       curl -H 'Authorization: Bearer {token}' http://{address}/v1/budgets\n\
-             Press Ctrl-C to stop."
-        ));
-    });
-    let served = served.await;
-    bursar.close().await;
-    served?;
-    Ok(Exit::Done)
-}
-
-/// A running demo: printed step by step for people, or at the end as one JSON object.
-struct Demo {
-    out: Output,
-    steps: usize,
-    results: Map<String, Value>,
-}
-
-impl Demo {
-    /// Prints the heading of a step.
-    fn step(&mut self, title: &str, about: &str) -> Result<(), Problem> {
-        self.steps += 1;
-        self.out.text(&format!("\n{}. {title}\n   {about}\n", self.steps))
-    }
-
-    /// Records and prints a result.
-    fn result(&mut self, name: &str, value: Value, human: &str) -> Result<(), Problem> {
-        self.results.insert(name.to_owned(), value);
-        let indented: Vec<String> = human.lines().map(|line| format!("     {line}")).collect();
-        self.out.text(&indented.join("\n"))
-    }
-}
-
-/// The names that one run uses. Each run has its own, so that a folder can be reused.
-struct Names {
-    org: Scope,
-    team: Scope,
-    agent: Scope,
-    session: String,
-}
-
-impl Names {
-    fn of(run: u64) -> Result<Names, Error> {
-        Ok(Names {
-            org: Scope::new(format!("org:acme-{run}"))?,
-            team: Scope::new(format!("team:acme-{run}/research"))?,
-            agent: Scope::new(format!("agent:acme-{run}/scout"))?,
-            session: format!("session-{run}"),
-        })
-    }
-}
-
-/// The lifetime of the demo's operator token.
-const TOKEN_TTL: Duration = Duration::from_secs(86_400);
-const HELD: i64 = 400_000;
-const ACTUAL: i64 = 320_000;
-const TOO_MUCH: i64 = 3_000_000;
-
-/// Runs all steps; returns whether the database verified.
-async fn run_steps(demo: &mut Demo, context: &Context, url: &str) -> Result<bool, Problem> {
-    let bursar = &context.bursar()?.because("bursar dev");
-    let before = bursar.health().await?.position;
-    let names = Names::of(before + 1)?;
-    demo.results.insert("database".into(), json!(url));
-    demo.out.text(&format!(
-        "Bursar limits what software spends. A program holds budget, redeems a one-time grant and enqueues a job in one\n\
-         database transaction, and settles the hold with the actual cost. A charge above a limit is never admitted.\n\
-         This demo runs on the database {url}. Amounts are micro-dollars."
-    ))?;
-    budgets(demo, bursar, &names).await?;
-    let token = grant(demo, bursar, &names).await?;
-    let receipt = submit(demo, bursar, &names, &token).await?;
-    settle(demo, bursar, &names, &receipt).await?;
-    refused(demo, bursar, &names).await?;
-    replay(demo, bursar, &names, &token).await?;
-    let verified = journal(demo, bursar, before).await?;
-    next_steps(demo, context, &names, url)?;
-    Ok(verified)
-}
-
-async fn budgets(demo: &mut Demo, bursar: &Bursar, names: &Names) -> Result<(), Problem> {
-    demo.step(
-        "Budgets",
-        "A charge to the agent counts against three budgets at once: its own, its team's and its organization's.",
-    )?;
-    let hour = Window::rolling(Duration::from_secs(3_600))?;
-    let of = |limits: Vec<Limit>| Budget { unit: "micro_usd".into(), thresholds: vec![80, 100], ..Budget::new(limits) };
-    let month = "month".parse().map_err(Error::from)?;
-    let ledger = bursar.ledger();
-    ledger.define(&names.org, of(vec![Limit::new(50_000_000, month)])).await?;
-    ledger.define(&names.team, of(vec![Limit::new(2_000_000, hour)]).under(names.org.clone())).await?;
-    let bucket = Limit::bucket(500_000, 10_000, Duration::from_secs(3_600))?;
-    ledger.define(&names.agent, of(vec![bucket]).under(names.team.clone())).await?;
-    show(demo, bursar, names, "budgets").await?;
-    demo.out.text("\n     The windows are a calendar month, a rolling hour, and a bucket that refills 10000 per hour.")
-}
-
-async fn grant(demo: &mut Demo, bursar: &Bursar, names: &Names) -> Result<String, Problem> {
-    demo.step("A grant", "A single-use token for one upload, valid for ten minutes. Bursar stores only its digest.")?;
-    let payload = Payload::of(&json!({ "assetId": "asset-42" })).map_err(Error::from)?;
-    let ttl = Duration::from_secs(600);
-    let minted = bursar.grants().mint("upload", &names.session, payload, ttl).await?;
-    let token = minted.token.unwrap_or_default();
-    // Even a demo prints only a prefix of a secret.
-    let shown: String = token.chars().take(12).collect();
-    let human = format!("{} permits upload for {}\ntoken {shown}… (shown only once)", minted.id, names.session);
-    demo.result("grant", json!({ "id": minted.id, "expires_at": minted.expires_at.to_string() }), &human)?;
-    Ok(token)
-}
-
-/// Builds the command of the demo: a hold, a redemption and a job.
-fn command(bursar: &Bursar, names: &Names, token: &str) -> Result<CommandBuilder, Error> {
-    let plain = JobSpec::new("media".try_into()?, "video.generate".try_into()?, Payload::default());
-    let job = JobSpec { payload_from_grant: true, ..plain };
-    let command = bursar.command().charge(&names.agent, HELD).hold_for(Duration::from_secs(120));
-    Ok(command.redeem("upload", &names.session, token).job(job).key(format!("make-video/{}", names.session)))
-}
-
-async fn submit(demo: &mut Demo, bursar: &Bursar, names: &Names, token: &str) -> Result<Receipt, Problem> {
-    demo.step("A command", "Hold 400000, redeem the grant and enqueue the job that uses it, in one transaction.")?;
-    let receipt = command(bursar, names, token)?.submit().await?;
-    let answer = convert::command_answer(&receipt, false);
-    demo.result("command", to_value(&answer)?, &charges::command(&answer))?;
-    demo.out.text("\n     Now 400000 is held on all three budgets.\n")?;
-    show(demo, bursar, names, "balances_held").await?;
-    Ok(receipt)
-}
-
-async fn settle(demo: &mut Demo, bursar: &Bursar, names: &Names, receipt: &Receipt) -> Result<(), Problem> {
-    demo.step("The actual cost", "The video cost 320000. Committing that amount frees the rest of the hold.")?;
-    let Some(hold) = &receipt.done.hold else { return Err(bug("the command placed no hold")) };
-    let settled = bursar.ledger().commit(hold.id, ACTUAL).await?;
-    let settled = SettledAnswer::from(&settled);
-    demo.result("settled", to_value(&settled)?, &charges::settled(&settled))?;
-    demo.out.text("")?;
-    show(demo, bursar, names, "balances_settled").await
-}
-
-async fn refused(demo: &mut Demo, bursar: &Bursar, names: &Names) -> Result<(), Problem> {
-    demo.step(
-        "A refusal",
-        "3000000 exceeds two of the three limits. The refusal names both of them, and nothing is changed.",
-    )?;
-    match bursar.command().charge(&names.agent, TOO_MUCH).hold().submit().await {
-        Ok(_) => Err(bug("a charge above two limits was admitted")),
-        Err(error) => {
-            let lines = match error.refusal() {
-                Some(bursar::Refusal::Refused(violations)) => {
-                    violations.iter().map(|violation| format!("refused: {violation}")).collect::<Vec<_>>().join("\n")
+    let mut address = wanted;
+    loop {
+        match TcpListener::bind(address) {
+            Ok(listener) => return Ok(listener),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && address.port() - wanted.port() < PORTS_MAX => {
+                match address.port().checked_add(1) {
+                    Some(port) => address.set_port(port),
+                    None => return Err(server::start_problem(StartError::Listen(wanted, error))),
                 }
-                _ => return Err(error.into()),
+            }
+            Err(error) => return Err(server::start_problem(StartError::Listen(address, error))),
+        }
+    }
+}
+
+/// Serves the database with an operator token of its own, and runs the fleet if the database is the demo's.
+async fn serve(
+    bursar: &Bursar,
+    args: &Dev,
+    global: &ConfiguredArgs,
+    listener: TcpListener,
+    url: &str,
+) -> Result<(), Problem> {
+    let out = Output::new(global.json);
+    let tenant = global.tenant.clone().unwrap_or_default();
+    let company = bursar.in_context(Context::of(tenant.clone()));
+    let activity = match args.quiet {
+        true => Activity::Quiet,
+        false if demo::may_write_to(&company).await? => Activity::Fleet,
+        false => Activity::UserData,
+    };
+    let fleet = match activity {
+        Activity::Fleet => Some(Fleet::start(&company, Speed::USUAL).await?),
+        Activity::Quiet | Activity::UserData => None,
+    };
+    let served = match operator_token(bursar).await {
+        Ok(token) => {
+            let listen = listener.local_addr().unwrap_or(args.listen);
+            let taken = Some(args.listen.port()).filter(|port| *port != 0 && *port != listen.port());
+            let (command, program) = (screen::command_on(url, &tenant), screen::program());
+            drop(listener);
+            let show = |address| {
+                let screen = Screen {
+                    address,
+                    taken,
+                    token: &token,
+                    file: &args.data.join("bursar.db"),
+                    command: &command,
+                    program: &program,
+                    fleet: activity,
+                };
+                show(out, &screen, url);
             };
-            demo.result("refused", to_value(&Problem::from(error))?, &lines)
+            server::run(bursar, listen, Settings::default(), out, show).await
         }
+        Err(error) => Err(error.into()),
+    };
+    if let Some(fleet) = fleet {
+        fleet.stop().await;
     }
+    served
 }
 
-async fn replay(demo: &mut Demo, bursar: &Bursar, names: &Names, token: &str) -> Result<(), Problem> {
-    demo.step(
-        "A retry",
-        "A caller that lost the answer repeats the command with the same idempotency key. It gets the first answer.",
-    )?;
-    let receipt = command(bursar, names, token)?.submit().await?;
-    let jobs: Vec<String> = receipt.done.jobs.iter().map(|job| job.id.to_string()).collect();
-    let human =
-        format!("{} is the first answer (replayed: {}), job {}", receipt.command, receipt.replayed, jobs.join(", "));
-    demo.result("replayed", to_value(&convert::command_answer(&receipt, false))?, &human)?;
-    match bursar.grants().redeem("upload", &names.session, token).await {
-        Ok(_) => Err(bug("a used token was accepted again")),
-        Err(error) => {
-            let human = format!("Without the key, the token is not accepted again: {error}");
-            demo.result("redeemed_again", to_value(&Problem::from(error))?, &human)
-        }
+async fn operator_token(bursar: &Bursar) -> Result<String, Error> {
+    let subject = Subject::new("dev")?;
+    let class = CredentialClass::Operator;
+    let issued = bursar.credentials().issue(class, subject, Payload::default(), Some(TOKEN_TTL), None).await?;
+    Ok(issued.token.unwrap_or_default())
+}
+
+/// Prints the screen, or with `--json` the same as data.
+fn show(out: Output, screen: &Screen<'_>, url: &str) {
+    if !out.is_json() {
+        out.note(&screen.text());
+        return;
     }
-}
-
-async fn journal(demo: &mut Demo, bursar: &Bursar, before: u64) -> Result<bool, Problem> {
-    demo.step("The journal", "Each change wrote its event in the same transaction. A refusal writes none.")?;
-    let (events, _) = bursar.journal().read(before, 100).await?;
-    let answers: Vec<EventAnswer> = events.iter().map(convert::event_answer).collect();
-    demo.result("journal", to_value(&answers)?, &events::table_of(&answers))?;
-    demo.step(
-        "Verification",
-        "Recompute every balance from its holds and postings, and compare it with the stored one.",
-    )?;
-    let report = bursar.verify().await?;
-    let report = convert::verify_answer(&report);
-    demo.result("verify", to_value(&report)?, &report::describe(&report))?;
-    Ok(report.ok)
-}
-
-fn next_steps(demo: &mut Demo, context: &Context, names: &Names, url: &str) -> Result<(), Problem> {
-    let Names { org, agent, .. } = names;
-    // Options that have their default value are left out.
-    let database = if url == DATABASE_DEFAULT { String::new() } else { format!(" --database {url}") };
-    let tenant = &context.tenant;
-    let tenant = if *tenant == Tenant::default() { String::new() } else { format!(" --tenant {tenant}") };
-    let bursar = format!("bursar{database}{tenant}");
-    let examples = [
-        (format!("budget show {org}"), ""),
-        (format!("hold place {agent}=50000 --ttl-ms 60000"), "# then: hold commit ID --actual 42000"),
-        ("hold place anything=1 --limit 3:day".to_owned(), "# needs no budget; the fourth is refused"),
-        (format!("budget freeze {agent}"), "# then a charge is refused"),
-        ("command submit FILE --key K".to_owned(), "# charges, redemptions and jobs as JSON"),
-        (format!("journal list --stream scope:{agent}"), ""),
-        ("doctor".to_owned(), ""),
-    ];
-    let width = examples.iter().map(|(command, _)| command.len()).max().unwrap_or_default();
-    let lines =
-        examples.map(|(command, comment)| format!("   {bursar} {command:<width$}  {comment}").trim_end().to_owned());
-    demo.out.text(&format!("\nTry next:\n{}\nAdd --json for JSON, or --help for all options.", lines.join("\n")))
-}
-
-async fn show(demo: &mut Demo, bursar: &Bursar, names: &Names, name: &str) -> Result<(), Problem> {
-    let mut views: Vec<BudgetView> = Vec::new();
-    for scope in [&names.org, &names.team, &names.agent] {
-        views.extend(bursar.ledger().budget(scope).await?);
-    }
-    let rows = views.iter().flat_map(|view| {
-        let limited = view.balances.iter().filter(|balance| balance.limit.is_some());
-        limited.map(move |balance| {
-            vec![
-                view.scope.to_string(),
-                balance.window.to_string(),
-                cell(balance.limit),
-                balance.posted.to_string(),
-                balance.held.to_string(),
-                cell(balance.remaining),
-            ]
-        })
+    let data = json!({
+        "address": screen.address.to_string(),
+        "token": screen.token,
+        "login": screen::login_link(screen.address),
+        "database": url,
+        "fleet": screen.fleet == Activity::Fleet,
     });
-    let human = table(&["SCOPE", "WINDOW", "LIMIT", "POSTED", "HELD", "REMAINING"], &rows.collect::<Vec<_>>());
-    let answers: Vec<BudgetAnswer> = views.iter().map(convert::budget_answer).collect();
-    demo.result(name, to_value(&answers)?, &human)
-}
-
-fn to_value(value: &impl serde::Serialize) -> Result<Value, Problem> {
-    serde_json::to_value(value).map_err(|error| bug(&format!("an answer cannot be written as JSON: {error}")))
-}
-
-fn bug(what: &str) -> Problem {
-    Problem::new(Kind::Internal, format!("{what}; this is a bug in bursar"))
+    // The server runs whether or not its caller reads this line.
+    let _ = out.json_line(&data);
 }

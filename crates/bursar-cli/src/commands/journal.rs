@@ -97,7 +97,13 @@ fn require_kind(kind: &str) -> Result<(), Problem> {
 /// Reads pages until enough events have matched.
 async fn read(list: List, context: &Context) -> Result<Page<EventAnswer>, Problem> {
     let most = usize::from(list.most);
-    let mut query = JournalQuery { after: list.after, stream: list.stream, kind: list.kind, limit: Some(1_000) };
+    let mut query = JournalQuery {
+        after: list.after,
+        stream: list.stream,
+        kind: list.kind,
+        limit: Some(1_000),
+        ..JournalQuery::default()
+    };
     let mut items = Vec::new();
     loop {
         let page = context.client.journal().read(&query).await?.into_inner();

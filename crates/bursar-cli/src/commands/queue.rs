@@ -1,7 +1,7 @@
 //! `bursar queue`.
 
 use bursar::{Invalid, JobState, Queue, Rate, Span};
-use bursar_wire::Page;
+use bursar_client::FiguresPeriod;
 use bursar_wire::problem::Problem;
 use bursar_wire::queue::{FiguresAnswer, QueueAnswer, QueueBody, RateBody};
 use clap::{Args, Subcommand};
@@ -189,14 +189,9 @@ fn changed(mut body: QueueBody, set: &Set) -> QueueBody {
 }
 
 async fn list(after: Option<&Queue>, most: usize, context: &Context) -> Result<(), Problem> {
-    let queues = context.client.queues();
-    let listed = queues.list(after.map(Queue::as_str), most).await?.into_inner();
-    let mut items = Vec::with_capacity(listed.items.len());
-    for queue in listed.items {
-        items.push(queues.show(&queue.name, Some(1)).await?.into_inner());
-    }
-    let page = Page { items, next: listed.next };
-    context.out.data(&page, || {
+    let period = FiguresPeriod { minutes: Some(1), series: false };
+    let page = context.client.queues().list_over(period, after.map(Queue::as_str), most).await?;
+    context.out.data(&*page, || {
         let rows = page.items.iter().map(|queue| {
             let states =
                 [JobState::Queued, JobState::Scheduled, JobState::Leased, JobState::AwaitingBudget, JobState::Dead];

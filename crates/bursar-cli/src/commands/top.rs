@@ -5,7 +5,7 @@ use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
 use bursar::{JobState, Unit};
-use bursar_client::{Client, Error, JobQuery};
+use bursar_client::{Client, Error, FiguresPeriod, JobQuery};
 use bursar_wire::budget::{BalanceAnswer, BudgetAnswer};
 use bursar_wire::problem::Problem;
 use bursar_wire::queue::{FiguresAnswer, QueueAnswer};
@@ -170,11 +170,9 @@ impl Drop for Screen {
 }
 
 async fn load(client: &Client) -> Result<View, Error> {
-    let listed = client.queues().list(None, QUEUES_MAX).await?.into_inner();
-    let mut queues = Vec::with_capacity(listed.items.len());
-    for queue in listed.items {
-        queues.push(QueueRow::of(&*client.queues().show(&queue.name, Some(RATE_MINUTES)).await?));
-    }
+    let period = FiguresPeriod { minutes: Some(RATE_MINUTES), series: false };
+    let listed = client.queues().list_over(period, None, QUEUES_MAX).await?.into_inner();
+    let mut queues: Vec<QueueRow> = listed.items.iter().map(QueueRow::of).collect();
     queues.sort_by_key(|queue| std::cmp::Reverse(queue.waiting + queue.leased));
     let running = JobQuery { state: Some(JobState::Leased), limit: Some(ITEMS_MAX), ..JobQuery::default() };
     let running = client.jobs().list(&running).await?.into_inner();

@@ -95,6 +95,7 @@ pub(crate) struct Postgres {
 #[derive(Debug)]
 pub(crate) struct Retention {
     pub(crate) hold_ttl: Duration,
+    pub(crate) hold_ttl_max: Duration,
     pub(crate) key_kept: Duration,
     pub(crate) postings_kept: Duration,
 }
@@ -127,6 +128,7 @@ impl Default for Config {
             },
             rules: Retention {
                 hold_ttl: rules.hold_ttl.into(),
+                hold_ttl_max: rules.hold_ttl_max.into(),
                 key_kept: rules.key_kept.into(),
                 postings_kept: rules.postings_kept.into(),
             },
@@ -145,8 +147,13 @@ impl Config {
             answer_within: self.postgres.answer,
             ..PostgresOptions::default()
         };
-        let Retention { hold_ttl, key_kept, postings_kept } = self.rules;
-        let rules = Rules { hold_ttl: hold_ttl.into(), key_kept: key_kept.into(), postings_kept: postings_kept.into() };
+        let Retention { hold_ttl, hold_ttl_max, key_kept, postings_kept } = self.rules;
+        let rules = Rules {
+            hold_ttl: hold_ttl.into(),
+            hold_ttl_max: hold_ttl_max.into(),
+            key_kept: key_kept.into(),
+            postings_kept: postings_kept.into(),
+        };
         Bursar::options(url)
             .rules(rules)
             .migrate(self.migrate)
@@ -180,6 +187,7 @@ impl Config {
             trusted_proxies: self.trusted_proxies.clone(),
             clock: None,
             meter: self.meter.clone(),
+            login_codes: bursar_server::LoginCodes::default(),
         })
     }
 }

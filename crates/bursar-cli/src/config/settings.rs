@@ -191,6 +191,11 @@ const SETTINGS: &[Setting] = &[
         millis(1, bounds::TTL_MAX.millis().unsigned_abs(), |c| &mut c.rules.hold_ttl),
         "time to live of a hold if neither the request nor its budgets set one; must be the same on all nodes",
     ),
+    Setting::rare(
+        "rules.hold_ttl_max_ms",
+        millis(1, bounds::TTL_MAX.millis().unsigned_abs(), |c| &mut c.rules.hold_ttl_max),
+        "longest time to live of a hold on budgets that set none; must be the same on all nodes",
+    ),
     Setting::new(
         "rules.key_kept_ms",
         millis(SECOND, 400 * DAY, |c| &mut c.rules.key_kept),

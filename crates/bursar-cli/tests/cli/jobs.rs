@@ -66,9 +66,16 @@ fn dead_jobs_are_grouped_inspected_retried_and_moved() {
     }
     let groups = dir.json(&["dead", "groups"]);
     let groups = groups["items"].as_array().unwrap();
-    assert_eq!((&groups[0]["kind"], &groups[0]["count"]), (&json!("timeout"), &json!(2)));
-    assert_eq!((&groups[0]["first"], &groups[0]["last"]), (&json!(dead[0]), &json!(dead[1])));
-    let fingerprint = text(&groups[0]["fingerprint"]);
+    let group = groups.iter().find(|group| group["error"]["kind"] == "timeout").unwrap();
+    assert_eq!((&group["queue"], &group["kind"], &group["count"]), (&json!("q"), &json!("work"), &json!(2)));
+    let ended = |id: &str| dir.json(&["job", "show", id])["run_at"].clone();
+    assert_eq!((&group["first_at"], &group["last_at"]), (&ended(&dead[0]), &ended(&dead[1])));
+    let fingerprint = text(&group["error"]["fingerprint"]);
+    let shown = dir.run(&["dead", "groups", "--queue", "q"]).exits(0).out;
+    let columns = shown.lines().next().unwrap().split_whitespace().collect::<Vec<_>>();
+    assert_eq!(columns, ["COUNT", "QUEUE", "KIND", "ERROR", "FIRST", "LAST", "FINGERPRINT"]);
+    assert!(shown.contains("timeout: after 2 s") && shown.contains(fingerprint), "{shown}");
+    assert_eq!(dir.json(&["dead", "groups", "--queue", "other"])["items"], json!([]));
     let listed = dir.json(&["dead", "list", "--fingerprint", fingerprint, "--queue", "q"]);
     assert_eq!(listed["items"].as_array().unwrap().len(), 2);
     assert_eq!(dir.json(&["dead", "show", &dead[2]])["history"][0]["error"]["kind"], "rejected");

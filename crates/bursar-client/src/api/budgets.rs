@@ -2,7 +2,7 @@
 
 use bursar_core::name::Scope;
 use bursar_wire::Page;
-use bursar_wire::budget::{BudgetAnswer, BudgetBody, CreditBody, SpentAnswer};
+use bursar_wire::budget::{BudgetAnswer, BudgetBody, CreditBody, SeriesAnswer, SpentAnswer};
 use bursar_wire::command::ChargeAnswer;
 use bursar_wire::event::EventAnswer;
 
@@ -57,6 +57,18 @@ impl Budgets<'_> {
         to: Option<&str>,
     ) -> Result<Answered<SpentAnswer>, Error> {
         self.0.get(at(scope).then("spent").query("from", from).query("to", to)).answer().await
+    }
+
+    /// Returns the units posted in each of `steps` equal parts of a period, both ends in RFC 3339.
+    pub async fn series(
+        &self,
+        scope: &Scope,
+        from: &str,
+        to: Option<&str>,
+        steps: u32,
+    ) -> Result<Answered<SeriesAnswer>, Error> {
+        let path = at(scope).then("series").query("from", Some(from)).query("to", to);
+        self.0.get(path.query("steps", Some(steps))).answer().await
     }
 
     /// Returns a page of the events that changed a scope, newest first.

@@ -4,6 +4,7 @@ use std::fmt::Display;
 
 use bursar_wire::Page;
 use bursar_wire::credential::{CredentialAnswer, IssuedAnswer, KeyBody, RotateBody, WorkerBody};
+use bursar_wire::role::WhoAmIAnswer;
 
 use crate::answered::Answered;
 use crate::client::Client;
@@ -20,6 +21,11 @@ pub struct Credentials<'a> {
 }
 
 impl Client {
+    /// Returns who the caller is and what its token may do.
+    pub async fn whoami(&self) -> Result<Answered<WhoAmIAnswer>, Error> {
+        self.get(Path::new("/v1/whoami")).answer().await
+    }
+
     /// The calls for worker tokens, whose ids begin with `wkr_`.
     pub fn workers(&self) -> Credentials<'_> {
         Credentials { client: self, folder: "/v1/workers" }

@@ -1,8 +1,10 @@
 //! `/v1/dead`.
 
+use bursar_core::name::Queue;
 use bursar_wire::Page;
 use bursar_wire::bulk::{ActedAnswer, MoveManyBody, SelectionBody};
 use bursar_wire::job::JobAnswer;
+use bursar_wire::report::DeadGroupAnswer;
 use serde::Serialize;
 
 use crate::answered::Answered;
@@ -27,6 +29,17 @@ impl Dead<'_> {
     pub async fn list(&self, query: &JobQuery) -> Result<Answered<Page<JobAnswer>>, Error> {
         let query = JobQuery { state: None, ..query.clone() };
         self.0.get(query.append_to(Path::new("/v1/dead"))).answer().await
+    }
+
+    /// Returns a page of the dead jobs grouped by queue, kind and error; `None` means all queues.
+    pub async fn groups(
+        &self,
+        queue: Option<&Queue>,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Answered<Page<DeadGroupAnswer>>, Error> {
+        let path = Path::new("/v1/dead/groups").query("queue", queue).query("cursor", cursor);
+        self.0.get(path.query("limit", Some(limit))).answer().await
     }
 
     /// Retries dead jobs. Repeat the call with the `next` of the answer as `cursor` until it is `None`.

@@ -1,6 +1,7 @@
 //! `/v1/journal`.
 
 use bursar_wire::Page;
+use bursar_wire::activity::ActivityAnswer;
 use bursar_wire::event::EventAnswer;
 
 use crate::answered::Answered;
@@ -31,14 +32,24 @@ pub struct JournalQuery {
     pub kind: Option<String>,
     /// The number of events to search; default: 100.
     pub limit: Option<usize>,
+    /// Newest events first.
+    pub newest: bool,
+    /// With `newest`, only events before this position: the `next` of the previous page.
+    pub before: Option<u64>,
 }
 
 impl Journal<'_> {
+    /// Returns the spend of the last hour by minute and scope, and notable events.
+    pub async fn activity(&self) -> Result<Answered<ActivityAnswer>, Error> {
+        self.0.get(Path::new("/v1/activity")).answer().await
+    }
+
     /// Returns a page of events in the order of commits. The filter applies after `limit`, so that a page may be empty and not the last.
     pub async fn read(&self, query: &JournalQuery) -> Result<Answered<Page<EventAnswer>>, Error> {
-        let JournalQuery { after, stream, kind, limit } = query;
+        let JournalQuery { after, stream, kind, limit, newest, before } = query;
         let path = Path::new("/v1/journal").query("after", Some(after).filter(|after| **after > 0));
         let path = path.query("stream", stream.as_ref()).query("kind", kind.as_ref()).query("limit", *limit);
+        let path = path.query("order", newest.then_some("newest")).query("cursor", before.filter(|_| *newest));
         self.0.get(path).answer().await
     }
 }

@@ -22,7 +22,7 @@ pub use self::holds::Holds;
 pub use self::jobs::{JobQuery, Jobs};
 pub use self::journal::{Journal, JournalQuery};
 pub use self::meter::Meter;
-pub use self::queues::Queues;
+pub use self::queues::{FiguresPeriod, Queues};
 pub use self::schedules::Schedules;
 pub use self::worker_calls::Work;
 

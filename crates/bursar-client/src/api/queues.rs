@@ -21,20 +21,50 @@ impl Client {
     }
 }
 
+/// The period of the figures of queues.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FiguresPeriod {
+    /// Its length in minutes, up to now; default: 60.
+    pub minutes: Option<u32>,
+    /// Whether to return the counts of each minute as well.
+    pub series: bool,
+}
+
+impl FiguresPeriod {
+    fn append_to(self, path: Path) -> Path {
+        path.query("minutes", self.minutes).query("series", self.series.then_some(true))
+    }
+}
+
 fn at(name: &Queue) -> Path {
     Path::new("/v1/queues").part(name)
 }
 
 impl Queues<'_> {
-    /// Returns a page of queues, by name.
+    /// Returns a page of queues with their figures of the last 60 minutes, by name.
     pub async fn list(&self, cursor: Option<&str>, limit: usize) -> Result<Answered<Page<QueueAnswer>>, Error> {
+        self.list_over(FiguresPeriod::default(), cursor, limit).await
+    }
+
+    /// Returns a page of queues with their figures of a period, by name.
+    pub async fn list_over(
+        &self,
+        period: FiguresPeriod,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Answered<Page<QueueAnswer>>, Error> {
         let path = Path::new("/v1/queues").query("cursor", cursor).query("limit", Some(limit));
-        self.0.get(path).answer().await
+        self.0.get(period.append_to(path)).answer().await
     }
 
     /// Returns a queue with its figures of the last `minutes`; default: 60.
     pub async fn show(&self, name: &Queue, minutes: Option<u32>) -> Result<Answered<QueueAnswer>, Error> {
-        self.0.get(at(name).query("minutes", minutes)).answer().await
+        self.show_over(name, FiguresPeriod { minutes, series: false }).await
+    }
+
+    /// Returns a queue with its figures of a period.
+    pub async fn show_over(&self, name: &Queue, period: FiguresPeriod) -> Result<Answered<QueueAnswer>, Error> {
+        self.0.get(period.append_to(at(name))).answer().await
     }
 
     /// Creates a queue or replaces its settings.

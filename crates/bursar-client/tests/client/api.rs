@@ -16,8 +16,8 @@ use bursar_client::wire::worker_calls::{
     ProgressBody, ReturnBody, ReturnItem, SnoozeBody, SnoozeItem,
 };
 use bursar_client::{
-    Budget, BudgetBody, Capabilities, ChargeBody, Client, CommandBody, CommitBody, HoldBody, HoldState, JobBody, JobId,
-    JobQuery, JobState, JournalQuery, Kind, Limit, Payload, Queue, Scope, SettleWord,
+    Budget, BudgetBody, Capabilities, ChargeBody, Client, CommandBody, CommitBody, FiguresPeriod, HoldBody, HoldState,
+    JobBody, JobId, JobQuery, JobState, JournalQuery, Kind, Limit, Payload, Queue, Scope, SettleWord,
 };
 
 use crate::test_server::TestServer;
@@ -200,6 +200,17 @@ async fn leases_and_reports_of_a_worker_work() {
     let counts = client.queues().show(&queue(), None).await.unwrap().figures.clone().unwrap().states;
     let counted = |state: &str| counts[state].as_i64().unwrap();
     assert_eq!((counted("dead"), counted("scheduled"), counted("queued"), counted("succeeded")), (2, 2, 3, 2));
+    let groups = client.dead().groups(Some(&queue()), None, 10).await.unwrap().into_inner();
+    assert_eq!((groups.items.len(), groups.items[0].count, groups.next), (1, 2, None));
+    assert_eq!(groups.items[0].error.kind, "bad");
+    let period = FiguresPeriod { minutes: Some(5), series: true };
+    let listed = client.queues().list_over(period, None, 10).await.unwrap().into_inner().items.remove(0);
+    let shown = client.queues().show_over(&queue(), period).await.unwrap().into_inner();
+    for answer in [listed, shown] {
+        let figures = answer.figures.unwrap();
+        let dead = figures.series.unwrap().dead;
+        assert_eq!((figures.over_ms, dead.len(), dead.iter().sum::<i64>()), (300_000, 5, 2));
+    }
     assert_eq!(client.jobs().costs("2020-01-01", None, None, 10).await.unwrap().items.len(), 0);
     assert_eq!(client.jobs().held(Some(&queue()), None, 10).await.unwrap().items.len(), 0);
     assert_eq!(client.jobs().show(other).await.unwrap().attempts, 0, "a returned job counts no attempt");

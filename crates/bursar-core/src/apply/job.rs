@@ -4,8 +4,8 @@
 //!
 //! - **Slots.** A lease takes a unit of the slot scope of its queue and flow key, and its end frees it.
 //! - **Lines.** Waiting jobs with a flow key are counted in the row of the key's slot scope ([`crate::job::Place`]).
-//! - **Figures.** Jobs by state, jobs per minute, cost per day and units held by queue, kind and unit are added up here
-//!   and stored as sums.
+//! - **Figures.** Jobs by state, jobs per minute, cost per day, units held by queue, kind and unit, and dead jobs by error
+//!   are added up here and stored as sums.
 
 use crate::context::Context;
 use crate::event::{Charged, Event, Stream};
@@ -15,7 +15,7 @@ use crate::job::{
 };
 use crate::mutant::Mutant;
 use crate::name::{JobKind, Queue, Scope, Tenant};
-use crate::state::{Counted, ScopeKeyRef, Tally, Workspace};
+use crate::state::{Counted, DeadGroupKey, ScopeKeyRef, Tally, Workspace};
 use crate::time::{Span, Time};
 
 use super::scope::{post, touch_scope};
@@ -263,6 +263,7 @@ fn forgotten(ws: &mut Workspace, id: JobId) -> u64 {
     let version = change(ws, id, |_, _| {});
     let job = job(ws, id).clone();
     count(ws, &job, Counted::In(job.life.state), -1);
+    count_dead(ws, job.dead_group(), None);
     if let Some(key) = job.idempotency_key {
         let key = (job.tenant, job.home.unwrap_or(job.queue), key);
         ws.job_keys.load(key.clone(), Some(id));
@@ -334,7 +335,7 @@ fn leave_line(ws: &mut Workspace, id: JobId) {
 fn change(ws: &mut Workspace, id: JobId, with: impl FnOnce(&mut Job, Time)) -> u64 {
     let (now, batch) = (ws.now, ws.batch);
     let row = ws.jobs.get_mut(&id).expect("a job is enqueued before its other events");
-    let (queue, before) = (row.queue.clone(), row.life.state);
+    let (queue, before, group) = (row.queue.clone(), row.life.state, row.dead_group());
     with(row, now);
     row.version += 1;
     let (version, after, moved) = (row.version, row.life.state, row.queue != queue);
@@ -352,6 +353,7 @@ fn change(ws: &mut Workspace, id: JobId, with: impl FnOnce(&mut Job, Time)) -> u
         if after.is_final() && before != after {
             count(ws, &row, Counted::Ended(after, minute(now)), 1);
         }
+        count_dead(ws, group, row.dead_group());
     }
     enter_line(ws, id);
     version
@@ -366,6 +368,16 @@ fn count_held(ws: &mut Workspace, of: (&Tenant, &Queue, &JobKind), held: &[(Stri
     for (unit, amount) in held {
         let key = (of.0.clone(), of.1.clone(), of.2.clone(), unit.clone());
         *ws.held.entry(key).or_insert(0) += by * amount;
+    }
+}
+
+/// Moves a job from the group that counted it as dead to the one that does now.
+fn count_dead(ws: &mut Workspace, before: Option<DeadGroupKey>, after: Option<DeadGroupKey>) {
+    if let Some(group) = before.filter(|_| !Mutant::CountRevived.on()) {
+        *ws.dead.entry(group).or_insert(0) -= 1;
+    }
+    if let Some(group) = after {
+        *ws.dead.entry(group).or_insert(0) += 1;
     }
 }
 

@@ -30,7 +30,7 @@ use crate::state::{ScopeKeyRef, Workspace};
 pub(crate) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64 {
     let tenant = &context.tenant;
     match event {
-        Event::HoldPlaced { hold, charges, expires_at, life_until, late, overrun, job } => {
+        Event::HoldPlaced { hold, charges, expires_at, life_until, late, overrun, job, .. } => {
             let placed = Hold {
                 id: *hold,
                 tenant: tenant.clone(),

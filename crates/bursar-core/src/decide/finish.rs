@@ -265,6 +265,7 @@ fn place_again(decision: &Decision<'_>, old: &Hold, job: JobId, hold: crate::id:
         late: Cover::Charge,
         overrun: old.overrun,
         job: Some(job),
+        clamped: None,
     })
 }
 

@@ -11,7 +11,7 @@ use crate::budget::Cover;
 use crate::context::Context;
 use crate::decide::admit;
 use crate::event::{Charged, Event};
-use crate::hold::{HeldCharge, Hold, HoldState, Uncovered, sums};
+use crate::hold::{ClampedTtl, HeldCharge, Hold, HoldState, Uncovered, sums};
 use crate::id::HoldId;
 use crate::mutant::Mutant;
 use crate::name::{Scope, Tenant};
@@ -128,7 +128,8 @@ pub(super) fn extend(ws: &Workspace, context: &Context, id: HoldId, by: Span) ->
     if expires_at <= hold.expires_at {
         return Err(Refusal::LifeExceeded { hold: id, until: hold.life_until });
     }
-    Ok(vec![Event::HoldExtended { hold: id, expires_at, scopes: hold.totals().into_keys().collect() }])
+    let clamped = ClampedTtl::of(by, expires_at.since(hold.expires_at));
+    Ok(vec![Event::HoldExtended { hold: id, expires_at, scopes: hold.totals().into_keys().collect(), clamped }])
 }
 
 /// Credits units to a scope and its ancestors. A credit that names a hold goes to the ancestors that the hold was

@@ -51,6 +51,11 @@ pub struct Rules {
     /// The time to live of a hold if neither the request nor a budget sets one. The longest life that budgets allow still
     /// bounds it.
     pub hold_ttl: Span,
+    /// The longest time to live of a hold on a budget that sets none ([`HoldPolicy::ttl_max`]). Longer requests are
+    /// lowered to it, and the answer says so.
+    ///
+    /// [`HoldPolicy::ttl_max`]: crate::budget::HoldPolicy::ttl_max
+    pub hold_ttl_max: Span,
     /// How long idempotency keys are remembered.
     pub key_kept: Span,
     /// How long single postings are kept. A request that names a window which reaches further back is refused.
@@ -59,7 +64,12 @@ pub struct Rules {
 
 impl Default for Rules {
     fn default() -> Rules {
-        Rules { hold_ttl: Span::from_secs(60), key_kept: Span::from_days(7), postings_kept: LENGTH_MAX }
+        Rules {
+            hold_ttl: Span::from_secs(60),
+            hold_ttl_max: Span::from_secs(3_600),
+            key_kept: Span::from_days(7),
+            postings_kept: LENGTH_MAX,
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use crate::budget::{Budget, Cover};
 use crate::context::Context;
 use crate::decide::{Rules, admit, grant};
 use crate::event::{Charged, Entry, Event, Recorded};
+use crate::hold::ClampedTtl;
 use crate::id::{HoldId, IdSource, JobId};
 use crate::name::Tenant;
 use crate::payload::Payload;
@@ -55,7 +56,7 @@ pub(super) fn submit(
         events.push(match &command.settle {
             Settle::Now => Event::Posted { charges: charged },
             Settle::Hold { ttl } => {
-                let term = HoldTerm::Ttl { requested: *ttl, default: rules.hold_ttl };
+                let term = HoldTerm::Ttl { requested: *ttl, rules };
                 place(ws, &rows, command, hold, charged, &term)?
             }
             Settle::Job => {
@@ -85,7 +86,7 @@ pub(super) fn hold_found(ws: &Workspace, entry: &Entry) -> Option<Placed> {
     let [Recorded { e: Event::JobFound { job }, .. }] = entry.events.as_slice() else { return None };
     let hold = ws.holds.get(&ws.jobs.get(job)?.hold?)?;
     let charges = hold.charges.iter().map(|charge| Charged::new(charge.clone(), Vec::new())).collect();
-    Some(Placed { id: hold.id, expires_at: hold.expires_at, charges })
+    Some(Placed { id: hold.id, expires_at: hold.expires_at, charges, clamped: None })
 }
 
 type Violated<T> = Result<T, Vec<crate::refusal::Violation>>;
@@ -106,13 +107,13 @@ fn charges(
 }
 
 /// How long a hold lives.
-enum HoldTerm {
+enum HoldTerm<'a> {
     /// For a time to live.
     Ttl {
         /// The requested one; `None` or zero for the default.
         requested: Option<Span>,
-        /// The installation's default.
-        default: Span,
+        /// The installation's defaults.
+        rules: &'a Rules,
     },
     /// Until the job ends.
     Job(JobId),
@@ -125,7 +126,7 @@ fn place(
     command: &Command,
     hold: HoldId,
     charges: Vec<Charged>,
-    term: &HoldTerm,
+    term: &HoldTerm<'_>,
 ) -> Result<Event, Refusal> {
     let scopes = charges.iter().flat_map(Charged::scopes);
     let budgets: Vec<&Budget> = scopes.filter_map(|s| rows.get(s)?.budget.as_deref()).collect();
@@ -134,12 +135,15 @@ fn place(
         let charge = command.charges.iter().any(|charge| charge.cover == Some(Cover::Refuse));
         if budget || charge { Cover::Refuse } else { Cover::Charge }
     };
-    let (expires_at, life_until, job) = match *term {
-        HoldTerm::Job(job) => (Time::NEVER, Time::NEVER, Some(job)),
-        HoldTerm::Ttl { requested, default } => {
+    let (expires_at, life_until, job, clamped) = match *term {
+        HoldTerm::Job(job) => (Time::NEVER, Time::NEVER, Some(job), None),
+        HoldTerm::Ttl { requested, rules } => {
             let life = budgets.iter().filter_map(|budget| budget.hold.life_max).min();
             let life_until = life.map_or(Time::NEVER, |life| ws.now.after(life));
-            (ws.now.after(ttl(requested, default, &budgets)?).min(life_until), life_until, None)
+            let requested = requested.filter(|ttl| *ttl != Span::ZERO);
+            let expires_at = ws.now.after(ttl(requested, rules, &budgets)?).min(life_until);
+            let clamped = requested.and_then(|ttl| ClampedTtl::of(ttl, expires_at.since(ws.now)));
+            (expires_at, life_until, None, clamped)
         }
     };
     Ok(Event::HoldPlaced {
@@ -150,14 +154,14 @@ fn place(
         late: refuses(|budget| budget.hold.late),
         overrun: refuses(|budget| budget.hold.overrun),
         job,
+        clamped,
     })
 }
 
 /// Returns the time to live of a hold, clamped to the policies of all budgets it charges.
-fn ttl(requested: Option<Span>, default: Span, budgets: &[&Budget]) -> Result<Span, Refusal> {
-    let requested = requested.filter(|ttl| *ttl != Span::ZERO);
-    let Some(ttl_max) = budgets.iter().map(|budget| budget.hold.ttl_max).min() else {
-        let ttl = requested.unwrap_or(default);
+fn ttl(requested: Option<Span>, rules: &Rules, budgets: &[&Budget]) -> Result<Span, Refusal> {
+    let Some(ttl_max) = budgets.iter().map(|budget| budget.hold.longest(rules.hold_ttl_max)).min() else {
+        let ttl = requested.unwrap_or(rules.hold_ttl);
         if !(TTL_MIN..=TTL_MAX).contains(&ttl) {
             let problem =
                 format!("must be from {} to {} without a registered budget", TTL_MIN.millis(), TTL_MAX.millis());
@@ -167,7 +171,7 @@ fn ttl(requested: Option<Span>, default: Span, budgets: &[&Budget]) -> Result<Sp
     };
     let ttl_min = budgets.iter().map(|budget| budget.hold.ttl_min).max().unwrap_or(TTL_MIN);
     let set = budgets.iter().filter_map(|budget| budget.hold.ttl).min();
-    let wanted = requested.or(set).unwrap_or(default);
+    let wanted = requested.or(set).unwrap_or(rules.hold_ttl);
     // If the policies of two budgets do not overlap, the shorter time wins.
     Ok(wanted.max(ttl_min).min(ttl_max))
 }

@@ -23,6 +23,8 @@ mod spec;
 
 use serde::{Deserialize, Serialize};
 
+use crate::state::DeadGroupKey;
+
 pub use self::flow::{FlowScopes, Place, compute_lines};
 pub use self::lease::{End, Finish, HeartbeatItem, JobError, Lease, LeaseEnd, LeaseRequest, Order, Usage, wants};
 pub use self::queue::{QueueConfig, QueueState, Rate, Retention};
@@ -287,6 +289,18 @@ impl Job {
             return self.life.owner.as_ref();
         }
         self.life.lapsed.iter().find(|lapsed| lapsed.fence == fence)?.owner.as_ref()
+    }
+
+    /// Returns the group that counts it: a dead job belongs to the group of its last error, any other job to none.
+    pub fn dead_group(&self) -> Option<DeadGroupKey> {
+        let fingerprint = self.dead_fingerprint()?;
+        Some((self.tenant.clone(), self.queue.clone(), self.kind.clone(), fingerprint))
+    }
+
+    /// Returns the fingerprint of a dead job's last error; `None` if the job is not dead.
+    pub fn dead_fingerprint(&self) -> Option<String> {
+        let error = self.life.error.as_ref().filter(|_| self.life.state == JobState::Dead);
+        error.map(JobError::fingerprint)
     }
 
     /// Returns the units charged for it, summed over all scopes.

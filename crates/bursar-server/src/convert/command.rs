@@ -1,5 +1,7 @@
 //! Results of commands.
 
+use std::borrow::Cow;
+
 use bursar::Receipt;
 
 use crate::wire::command::{CommandAnswer, EnqueuedAnswer, PlacedAnswer, RedeemedAnswer, charges};
@@ -15,5 +17,6 @@ pub fn command_answer(receipt: &Receipt, dry_run: bool) -> CommandAnswer {
         posted: charges(&done.posted),
         grants: done.grants.iter().map(RedeemedAnswer::from).collect(),
         jobs: done.jobs.iter().copied().map(EnqueuedAnswer::from).collect(),
+        warnings: done.warnings().into_iter().map(Cow::from).collect(),
     }
 }

@@ -16,6 +16,7 @@
 //! | [`Report`](bursar::Report) | [`VerifyAnswer`](crate::wire::report::VerifyAnswer) | [`verify_answer`] |
 //! | [`Cost`](bursar::Cost) | [`DayCostAnswer`](crate::wire::report::DayCostAnswer) | [`day_cost_answer`] |
 //! | [`HeldSum`](bursar::HeldSum) | [`HeldAnswer`](crate::wire::report::HeldAnswer) | [`held_answer`] |
+//! | [`DeadGroup`](bursar::DeadGroup) | [`DeadGroupAnswer`](crate::wire::report::DeadGroupAnswer) | [`dead_group_answer`] |
 //!
 //! Two functions go the other way: [`job_filter`] and [`progress`].
 //!
@@ -41,4 +42,4 @@ pub use self::grant::minted_answer;
 pub use self::job::{attempt_answer, job_filter, progress};
 pub use self::meter::quota_answer;
 pub use self::queue::queue_answer;
-pub use self::report::{day_cost_answer, held_answer, verify_answer};
+pub use self::report::{day_cost_answer, dead_group_answer, held_answer, verify_answer};

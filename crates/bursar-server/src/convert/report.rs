@@ -1,8 +1,9 @@
-//! The integrity check, and what jobs cost and hold.
+//! The integrity check, what jobs cost and hold, and which errors dead jobs have.
 
-use bursar::{Cost, HeldSum, Report, Time};
+use bursar::{Cost, DeadGroup, HeldSum, Report, Time};
 
-use crate::wire::report::{CheckedAnswer, DayCostAnswer, HeldAnswer, VerifyAnswer};
+use crate::wire::job::ErrorAnswer;
+use crate::wire::report::{CheckedAnswer, DayCostAnswer, DeadGroupAnswer, HeldAnswer, VerifyAnswer};
 
 const MICROS_PER_DAY: i64 = 86_400_000_000;
 
@@ -31,4 +32,11 @@ pub fn day_cost_answer(cost: &Cost) -> DayCostAnswer {
 pub fn held_answer(held: HeldSum) -> HeldAnswer {
     let HeldSum { queue, kind, unit, amount } = held;
     HeldAnswer { queue, kind, unit, amount }
+}
+
+/// Returns a group of dead jobs.
+pub fn dead_group_answer(group: DeadGroup) -> DeadGroupAnswer {
+    let DeadGroup { queue, kind, count, error, first_at, last_at, .. } = group;
+    let (first_at, last_at) = (first_at.to_string(), last_at.to_string());
+    DeadGroupAnswer { queue, kind, count, error: ErrorAnswer::from(&error), first_at, last_at }
 }

@@ -49,6 +49,8 @@ actions! {
     //                                        operator, admin, user, agent, viewer, worker, monitor
     /// Read what is public: health, the OpenAPI document and its page.
     Public = "public"                         [Y, Y, Y, Y, Y, Y, Y];
+    /// Read what one's own token may do.
+    WhoAmI = "whoami"                         [Y, Y, Y, Y, Y, Y, Y];
     /// Read budgets, their balances and their history.
     BudgetsRead = "budgets.read"              [Y, Y, Y, Y, Y, N, N];
     /// Define, freeze and credit budgets.

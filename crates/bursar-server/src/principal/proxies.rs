@@ -78,7 +78,8 @@ impl Proxies {
         last
     }
 
-    fn trusts(&self, address: IpAddr) -> bool {
+    /// Returns whether an address is that of a trusted proxy.
+    pub(crate) fn trusts(&self, address: IpAddr) -> bool {
         self.0.iter().any(|network| network.contains(address))
     }
 }

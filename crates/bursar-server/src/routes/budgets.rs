@@ -1,5 +1,7 @@
 //! `/v1/budgets`: definitions, balances, freezes and credits of scopes.
 
+use std::time::Duration;
+
 use axum::http::Method;
 use bursar::{Answer, Budget, BudgetView, Fingerprint, Op, Scope, Stream, Time};
 use schemars::JsonSchema;
@@ -13,7 +15,7 @@ use crate::principal::permissions::Action;
 use crate::reply::Reply;
 use crate::route::Route;
 use crate::routes::{cursor, name_cursor, page_size};
-use crate::wire::budget::{BudgetAnswer, BudgetBody, CreditBody, ReasonBody, SpentAnswer};
+use crate::wire::budget::{BudgetAnswer, BudgetBody, CreditBody, ReasonBody, SeriesAnswer, SeriesStep, SpentAnswer};
 use crate::wire::command::ChargeAnswer;
 use crate::wire::event::EventAnswer;
 use crate::wire::problem::Problem;
@@ -34,6 +36,7 @@ pub(super) fn routes() -> Vec<Route> {
             })),
         Route::new(Method::GET, "/v1/budgets/{scope}", read, "Get a budget and its balances", show),
         Route::new(Method::GET, "/v1/budgets/{scope}/spent", read, "Get the units posted in a period", spent),
+        Route::new(Method::GET, "/v1/budgets/{scope}/series", read, "Get the units posted over time", series),
         Route::new(Method::GET, "/v1/budgets/{scope}/history", read, "List a scope's events, newest first", history)
             .pages(),
         Route::new(Method::POST, "/v1/budgets/{scope}/freeze", write, "Freeze a scope: refuse new charges", freeze)
@@ -123,6 +126,57 @@ async fn spent(input: Input<Scope, SpentQuery>) -> Result<Reply<SpentAnswer>, Pr
     known(&input.call, &input.parameter).await?;
     let spent = bursar.ledger().spent(&input.parameter, from.unwrap_or(Time::MIN), to).await?;
     Ok(Reply::new(SpentAnswer { scope: input.parameter, from: from.and_then(stamp), to: stamp(to), spent }))
+}
+
+/// The most steps of a series.
+const STEPS_MAX: u32 = 120;
+/// How long adding up a series may take. A step is one statement; those that are left after this time are omitted.
+const SERIES_WITHIN: Duration = Duration::from_secs(1);
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct SeriesQuery {
+    /// Start of the period, inclusive.
+    from: String,
+    /// End of the period, exclusive. Default: now.
+    #[serde(default)]
+    to: Option<String>,
+    /// The number of equal steps, from 1 to 120. Default: 60.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = STEPS_MAX))]
+    steps: Option<u32>,
+}
+
+async fn series(input: Input<Scope, SeriesQuery>) -> Result<Reply<SeriesAnswer>, Problem> {
+    let bursar = input.call.bursar();
+    let from: Time = input.query.from.parse()?;
+    let to = match input.query.to {
+        Some(text) => text.parse()?,
+        None => bursar.now().await?,
+    };
+    let steps = i64::from(input.query.steps.unwrap_or(60));
+    if !(1..=i64::from(STEPS_MAX)).contains(&steps) {
+        return Err(Problem::invalid("steps".into(), format!("steps must be from 1 to {STEPS_MAX}")));
+    }
+    let length = to.micros().saturating_sub(from.micros());
+    if length < steps {
+        return Err(Problem::invalid("to".into(), "to must be later than from"));
+    }
+    known(&input.call, &input.parameter).await?;
+    let edge = |step: i64| {
+        let elapsed = i128::from(length) * i128::from(step) / i128::from(steps);
+        Time::from_micros(from.micros() + elapsed as i64)
+    };
+    let deadline = tokio::time::Instant::now() + SERIES_WITHIN;
+    let mut answer = SeriesAnswer { scope: input.parameter, steps: Vec::new() };
+    for step in (0..steps).rev() {
+        let (from, to) = (edge(step), edge(step + 1));
+        let in_time = tokio::time::Instant::now() < deadline;
+        let spent = if in_time { Some(bursar.ledger().spent(&answer.scope, from, to).await?) } else { None };
+        answer.steps.push(SeriesStep { from: stamp(from), to: stamp(to), spent });
+    }
+    answer.steps.reverse();
+    Ok(Reply::new(answer))
 }
 
 #[derive(Deserialize, JsonSchema)]

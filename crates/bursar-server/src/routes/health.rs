@@ -28,7 +28,7 @@ pub(super) fn routes() -> Vec<Route> {
         Route::new(Method::GET, "/metrics", Action::MetricsRead, "Get metrics in the Prometheus text format", metrics)
             .health(),
         Route::new(Method::GET, "/v1/openapi.json", Action::Public, "Get the OpenAPI document", document),
-        Route::new(Method::GET, "/", Action::Public, "Show the OpenAPI document as a web page", show),
+        Route::new(Method::GET, "/api", Action::Public, "Show the OpenAPI document as a web page", show),
     ]
 }
 

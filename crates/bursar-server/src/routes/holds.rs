@@ -16,7 +16,9 @@ use crate::routes::{BAD_CURSOR, commands, page_size};
 use crate::wire::budget::ReasonBody;
 use crate::wire::command::{CommandAnswer, CommandBody};
 use crate::wire::event::EventAnswer;
-use crate::wire::hold::{CommitBody, ExtendBody, ExtendedAnswer, HoldAnswer, HoldBody, SettledAnswer, actual};
+use crate::wire::hold::{
+    ClampedAnswer, CommitBody, ExtendBody, ExtendedAnswer, HoldAnswer, HoldBody, SettledAnswer, actual,
+};
 use crate::wire::problem::Problem;
 use crate::wire::{Page, millis, stamp};
 
@@ -24,7 +26,7 @@ pub(super) fn routes() -> Vec<Route> {
     let (read, settle) = (Action::CommandsRead, Action::CommandsSubmit);
     vec![
         Route::new(Method::POST, "/v1/holds", settle, "Place a hold", place)
-            .example(json!({ "charges": [{ "scope": "room:sales", "amount": 50_000 }], "ttl_ms": 60_000 })),
+            .example(json!({ "charges": [{ "scope": "room:sales", "amount": 50_000 }], "ttl": "10m" })),
         Route::new(Method::GET, "/v1/holds", read, "List the unsettled holds on a scope, soonest expiry first", list)
             .pages(),
         Route::new(Method::GET, "/v1/holds/{id}", read, "Get a hold", show).carries_payloads(),
@@ -125,8 +127,14 @@ fn settled(outcome: Outcome) -> Result<Reply<SettledAnswer>, Problem> {
 async fn extend(input: Input<HoldId, NoFields, ExtendBody>) -> Result<Reply<ExtendedAnswer>, Problem> {
     let outcome = input.call.run(Op::Extend { hold: input.parameter, by: millis("by_ms", input.body.by_ms)? }).await?;
     match outcome.answer {
-        Answer::Extended { hold, expires_at } => {
-            Ok(Reply::new(ExtendedAnswer { id: hold, expires_at: stamp(expires_at) }).replayed(outcome.replayed))
+        Answer::Extended { hold, expires_at, clamped } => {
+            let answer = ExtendedAnswer {
+                id: hold,
+                expires_at: stamp(expires_at),
+                warnings: clamped.iter().map(|clamped| clamped.warning().into()).collect(),
+                clamped: clamped.as_ref().map(ClampedAnswer::from),
+            };
+            Ok(Reply::new(answer).replayed(outcome.replayed))
         }
         other => Err(unexpected(&other)),
     }

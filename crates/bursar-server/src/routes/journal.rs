@@ -1,11 +1,12 @@
-//! `/v1/journal`, `/v1/events` and `/v1/verify`: the journal, as pages and as a stream, and the check of all balances.
+//! `/v1/journal`, `/v1/events`, `/v1/activity` and `/v1/verify`: the journal as pages, as a stream and summed up, and the check of all
+//! balances.
 
 use axum::http::Method;
 use bursar::{JournalEvent, Stream};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::call::Input;
+use crate::call::{Call, Input};
 use crate::convert;
 use crate::events::{self, EventsQuery};
 use crate::limits::PAGE_MAX;
@@ -14,6 +15,7 @@ use crate::reply::{EventStream, Reply};
 use crate::route::Route;
 use crate::routes::page_size;
 use crate::wire::Page;
+use crate::wire::activity::ActivityAnswer;
 use crate::wire::event::{EventAnswer, stream_id};
 use crate::wire::problem::Problem;
 use crate::wire::report::VerifyAnswer;
@@ -30,6 +32,14 @@ pub(super) fn routes() -> Vec<Route> {
         .pages(),
         Route::new(Method::GET, "/v1/events", Action::EventsListen, "Stream events as server-sent events", listen)
             .waits(),
+        Route::new(
+            Method::GET,
+            "/v1/activity",
+            Action::JournalRead,
+            "Get the spend of the last hour by minute, and notable events",
+            activity,
+        )
+        .pages(),
         Route::new(Method::GET, "/v1/verify", Action::Verify, "Verify that balances match holds and postings", verify),
     ]
 }
@@ -50,25 +60,70 @@ struct JournalQuery {
     /// Only events of this kind, such as `job.succeeded`; `job` selects all kinds that begin with `job.`.
     #[serde(default)]
     kind: Option<String>,
+    /// The order of the events: `oldest` or `newest` first. Default: `oldest`. With `newest`, `cursor` is the position before which the page
+    /// begins.
+    #[serde(default)]
+    order: EventOrder,
     #[serde(default)]
     #[schemars(range(min = 1, max = PAGE_MAX))]
     limit: Option<usize>,
 }
 
+/// The order of a page of events.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum EventOrder {
+    #[default]
+    Oldest,
+    Newest,
+}
+
 async fn read(input: Input<(), JournalQuery>) -> Result<Reply<Page<EventAnswer>>, Problem> {
-    let JournalQuery { after, cursor, stream, kind, limit } = input.query;
+    let JournalQuery { after, cursor, stream, kind, order, limit } = input.query;
     if after.is_some() && cursor.is_some() {
         return Err(Problem::invalid("after".into(), "use either after or cursor, not both"));
     }
-    let after = after.or(cursor).unwrap_or(0);
-    let (events, at) = input.call.bursar().journal().read(after, page_size(limit)?).await?;
+    let limit = page_size(limit)?;
     let wanted = |event: &&JournalEvent| {
         stream.as_deref().is_none_or(|stream| is_of(event, stream))
             && kind.as_deref().is_none_or(|kind| is_kind(event.event.kind(), kind))
     };
+    if order == EventOrder::Newest {
+        if after.is_some() {
+            return Err(Problem::invalid("after".into(), "use cursor with order=newest, not after"));
+        }
+        let (events, next) = read_back(&input.call, cursor, limit).await?;
+        let items = events.iter().rev().filter(wanted).map(convert::event_answer).collect();
+        return Ok(Reply::new(Page { items, next: next.map(|next| next.to_string()) }));
+    }
+    let after = after.or(cursor).unwrap_or(0);
+    let (events, at) = input.call.bursar().journal().read(after, limit).await?;
     let items = events.iter().filter(wanted).map(convert::event_answer).collect();
     // The end is reached when the position does not advance.
     Ok(Reply::new(Page { items, next: (at > after).then(|| at.to_string()) }))
+}
+
+/// Reads the events of the last `limit` positions before a position, and returns the position before which the next page begins.
+async fn read_back(
+    call: &Call,
+    before: Option<u64>,
+    limit: usize,
+) -> Result<(Vec<JournalEvent>, Option<u64>), Problem> {
+    let end = call.app.bursar.health().await?.position;
+    // The journal has no gaps, so a page is a range of positions.
+    let before = before.map_or(end + 1, |before| before.min(end + 1));
+    let from = before.saturating_sub(limit as u64 + 1);
+    let mut at = from;
+    let mut found = Vec::new();
+    loop {
+        let (events, now_at) = call.bursar().journal().read(at, limit).await?;
+        found.extend(events.into_iter().filter(|event| event.position < before));
+        if now_at <= at || now_at + 1 >= before {
+            break;
+        }
+        at = now_at;
+    }
+    Ok((found, (from > 0).then_some(from + 1)))
 }
 
 /// Returns whether an event belongs to a resource: `job:job_…`, an id, or `scope:NAME` for all events that changed the scope.
@@ -91,6 +146,11 @@ fn is_kind(kind: &str, wanted: &str) -> bool {
 
 async fn listen(input: Input<(), EventsQuery>) -> Result<EventStream, Problem> {
     events::listen(input.call, input.query).await
+}
+
+async fn activity(input: Input) -> Result<Reply<ActivityAnswer>, Problem> {
+    let now = input.call.bursar().now().await?;
+    Ok(Reply::new(input.call.app.activities.answer(&input.call.context.tenant, now).await?))
 }
 
 async fn verify(input: Input) -> Result<Reply<VerifyAnswer>, Problem> {

@@ -8,10 +8,11 @@ use serde_json::json;
 
 use crate::call::{Call, Input, NoFields};
 use crate::convert;
+use crate::limits::PAGE_MAX;
 use crate::principal::permissions::Action;
 use crate::reply::Reply;
 use crate::route::Route;
-use crate::routes::{PageQuery, name_cursor, page_size};
+use crate::routes::{name_cursor, page_size};
 use crate::wire::Page;
 use crate::wire::budget::ReasonBody;
 use crate::wire::problem::Problem;
@@ -21,7 +22,7 @@ pub(super) fn routes() -> Vec<Route> {
     let (read, write) = (Action::QueuesRead, Action::QueuesWrite);
     let reason = || json!({ "reason": "provider is down" });
     vec![
-        Route::new(Method::GET, "/v1/queues", read, "List queues by name", list).carries_payloads(),
+        Route::new(Method::GET, "/v1/queues", read, "List queues and their statistics by name", list).pages(),
         Route::new(Method::GET, "/v1/queues/{name}", read, "Get a queue and its statistics", show).always_there(),
         Route::new(Method::PUT, "/v1/queues/{name}", write, "Create or replace a queue", define)
             .takes_if_match()
@@ -39,45 +40,81 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn list(input: Input<(), PageQuery>) -> Result<Reply<Page<QueueAnswer>>, Problem> {
-    let limit = page_size(input.query.limit)?;
-    let after: Option<Queue> = name_cursor(input.query.cursor.as_deref())?;
-    let found = input.call.bursar().queues().list(after.as_ref(), limit).await?;
+/// Maximum of `limit` times `minutes` in one request, so that an answer has a bounded size: 100 queues for a day.
+const COUNTS_MAX: usize = 144_000;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct QueuesQuery {
+    /// Where the page begins: `next` of the previous page.
+    #[serde(default)]
+    cursor: Option<String>,
+    /// Maximum number of items, from 1 to 1000. Default: 100. Times `minutes` it may be at most 144000.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = PAGE_MAX))]
+    limit: Option<usize>,
+    /// The period of the statistics in minutes, from 1 to 1440. Default: 60.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 1_440))]
+    minutes: Option<u32>,
+    /// Whether to return the counts of each minute as well. Default: false.
+    #[serde(default)]
+    series: bool,
+}
+
+async fn list(input: Input<(), QueuesQuery>) -> Result<Reply<Page<QueueAnswer>>, Problem> {
+    let QueuesQuery { cursor, limit, minutes, series } = input.query;
+    let (limit, minutes) = (page_size(limit)?, period(minutes)?);
+    if limit * minutes as usize > COUNTS_MAX {
+        let detail = format!("limit times minutes must be at most {COUNTS_MAX}; ask for fewer queues or minutes");
+        return Err(Problem::invalid("limit".into(), detail));
+    }
+    let after: Option<Queue> = name_cursor(cursor.as_deref())?;
+    let found = input.call.bursar().queues().list_with_figures(after.as_ref(), limit, minutes).await?;
     let full = found.len() >= limit;
-    let items: Vec<_> = found.into_iter().map(|(name, config)| convert::queue_answer(name, &config, None)).collect();
+    let answer = |(name, config, figures)| convert::queue_answer(name, &config, &figures, series);
+    let items: Vec<_> = found.into_iter().map(answer).collect();
     Ok(Reply::new(Page::of(items, full, |queue| queue.name.to_string())))
 }
 
-#[derive(Deserialize, JsonSchema)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct FiguresQuery {
     /// The period of the statistics in minutes, from 1 to 1440. Default: 60.
     #[serde(default)]
     #[schemars(range(min = 1, max = 1_440))]
     minutes: Option<u32>,
+    /// Whether to return the counts of each minute as well. Default: false.
+    #[serde(default)]
+    series: bool,
+}
+
+/// Returns the period of statistics in minutes.
+fn period(minutes: Option<u32>) -> Result<u32, Problem> {
+    match minutes.unwrap_or(60) {
+        minutes @ 1..=1_440 => Ok(minutes),
+        _ => Err(Problem::invalid("minutes".into(), "minutes must be from 1 to 1440")),
+    }
 }
 
 async fn show(input: Input<Queue, FiguresQuery>) -> Result<Reply<QueueAnswer>, Problem> {
-    view(&input.call, input.parameter, input.query.minutes).await
+    view(&input.call, input.parameter, &input.query).await
 }
 
-async fn view(call: &Call, queue: Queue, minutes: Option<u32>) -> Result<Reply<QueueAnswer>, Problem> {
-    let minutes = minutes.unwrap_or(60);
-    if !(1..=1_440).contains(&minutes) {
-        return Err(Problem::invalid("minutes".into(), "minutes must be from 1 to 1440"));
-    }
+async fn view(call: &Call, queue: Queue, query: &FiguresQuery) -> Result<Reply<QueueAnswer>, Problem> {
+    let minutes = period(query.minutes)?;
     let bursar = call.bursar();
     let config = bursar.queues().get(&queue).await?;
     let figures = bursar.queues().figures(&queue, minutes).await?;
     let tag = Fingerprint::of(&config);
-    Ok(Reply::new(convert::queue_answer(queue, &config, Some(&figures))).tagged(Some(tag)))
+    Ok(Reply::new(convert::queue_answer(queue, &config, &figures, query.series)).tagged(Some(tag)))
 }
 
 async fn define(input: Input<Queue, NoFields, QueueBody>) -> Result<Reply<QueueAnswer>, Problem> {
     let Input { call, parameter: name, mut body, .. } = input;
     let call = call.with_reason(body.reason.take());
     let done = call.run(Op::DefineQueue { queue: name.clone(), config: QueueConfig::try_from(body)? }).await?;
-    Ok(view(&call, name, None).await?.replayed(done.replayed))
+    Ok(view(&call, name, &FiguresQuery::default()).await?.replayed(done.replayed))
 }
 
 async fn pause(input: Input<Queue, NoFields, ReasonBody>) -> Result<Reply<QueueAnswer>, Problem> {
@@ -90,5 +127,5 @@ async fn resume(input: Input<Queue, NoFields, ReasonBody>) -> Result<Reply<Queue
 
 async fn set_paused(call: Call, queue: Queue, paused: bool) -> Result<Reply<QueueAnswer>, Problem> {
     let done = call.run(Op::PauseQueue { queue: queue.clone(), paused }).await?;
-    Ok(view(&call, queue, None).await?.replayed(done.replayed))
+    Ok(view(&call, queue, &FiguresQuery::default()).await?.replayed(done.replayed))
 }

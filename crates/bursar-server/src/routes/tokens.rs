@@ -1,4 +1,4 @@
-//! `/v1/workers` and `/v1/keys`: worker tokens and API keys.
+//! `/v1/whoami`, `/v1/workers` and `/v1/keys`: the caller, worker tokens and API keys.
 
 use axum::http::Method;
 use std::time::Duration;
@@ -9,13 +9,14 @@ use serde_json::json;
 
 use crate::call::{Call, Input, NoFields};
 use crate::convert;
-use crate::principal::forbidden;
 use crate::principal::permissions::{Action, Role};
+use crate::principal::{authorize, forbidden, unauthorized};
 use crate::reply::{Created, NoContent, Reply};
 use crate::route::Route;
 use crate::routes::{PageQuery, cursor, page_size};
 use crate::wire::credential::{Claims, CredentialAnswer, IssuedAnswer, KeyBody, RotateBody, WorkerBody};
 use crate::wire::problem::Problem;
+use crate::wire::role::WhoAmIAnswer;
 use crate::wire::{Page, millis, stamp};
 
 /// Default lifetime of a token.
@@ -30,6 +31,7 @@ pub(super) fn routes() -> Vec<Route> {
     let write = Action::TokensWrite;
     let rotate = || json!({ "overlap_ms": 3_600_000 });
     vec![
+        Route::new(Method::GET, "/v1/whoami", Action::WhoAmI, "Get the caller's name, role, tenant and actions", whoami),
         Route::new(Method::POST, "/v1/workers", write, "Create a worker token; it is not shown again", make_worker).example(json!({
             "name": "encoder", "capabilities": { "queues": ["media-*"], "kinds": ["video.*"] }, "expires_in_ms": 86_400_000,
         })),
@@ -46,6 +48,15 @@ pub(super) fn routes() -> Vec<Route> {
             .example(rotate()),
         Route::new(Method::DELETE, "/v1/keys/{id}", write, "Revoke an API key immediately", revoke_key),
     ]
+}
+
+async fn whoami(input: Input) -> Result<Reply<WhoAmIAnswer>, Problem> {
+    let principal = &input.call.principal;
+    let role = principal.role.ok_or_else(unauthorized)?;
+    let may = |action: &&Action| authorize(principal, **action).is_ok();
+    let actions = Action::ALL.iter().filter(may).map(|action| action.name().to_owned()).collect();
+    let (name, tenant) = (principal.name.clone(), input.call.context.tenant.clone());
+    Ok(Reply::new(WhoAmIAnswer { name, role, tenant, actions }))
 }
 
 async fn make_worker(input: Input<(), NoFields, WorkerBody>) -> Result<Created<IssuedAnswer>, Problem> {

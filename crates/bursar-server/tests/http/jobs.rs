@@ -15,6 +15,8 @@ on_both_engines!(
     keys_are_used_where_the_document_lists_them,
     workers_are_limited_by_their_capabilities,
     jobs_can_be_operated,
+    dead_jobs_are_grouped_by_error_and_retried_as_a_group,
+    a_page_of_queues_has_their_figures_and_series,
     queues_and_schedules_are_managed
 );
 
@@ -348,6 +350,111 @@ async fn jobs_can_be_operated(server: TestServer) {
     assert_eq!(missing.problem(), "not-found");
     let wrong = server.call("POST", &format!("/v1/jobs/{first}/discard"), Value::Null).await.is(409);
     assert_eq!((wrong.problem().as_str(), &wrong.json()["state"]), ("conflict", &json!("cancelled")));
+    server.stop().await;
+}
+
+/// Enqueues a job that dies with an error.
+async fn die(server: &TestServer, queue: &str, error: Value) -> String {
+    let id = enqueue(server, queue, "k").await;
+    let leased = server.call("POST", "/v1/jobs/lease", json!({ "queues": [queue] })).await.is(200).json();
+    let fence = &leased["jobs"][0]["lease"]["fence"];
+    let fail = json!({ "fence": fence, "error": error, "retryable": false });
+    server.call("POST", &format!("/v1/jobs/{id}/fail"), fail).await.is(200);
+    id
+}
+
+async fn dead_jobs_are_grouped_by_error_and_retried_as_a_group(server: TestServer) {
+    let groups = async |query: &str| {
+        let found = server.call("GET", &format!("/v1/dead/groups{query}"), Value::Null).await.is(200).json();
+        (found["items"].as_array().unwrap().clone(), found["next"].clone())
+    };
+    assert_eq!(groups("").await, (Vec::new(), Value::Null));
+    let mut ids = Vec::new();
+    for (queue, kind, message) in
+        [("a", "timeout", "after 1 s"), ("a", "timeout", "after 2 s"), ("a", "bad", ""), ("b", "bad", "")]
+    {
+        ids.push(die(&server, queue, json!({ "kind": kind, "message": message })).await);
+    }
+    let (all, next) = groups("").await;
+    assert_eq!((all.len(), next), (3, Value::Null));
+    let group = all.iter().find(|group| group["count"] == 2).unwrap();
+    assert_eq!((&group["queue"], &group["kind"]), (&json!("a"), &json!("k")));
+    assert_eq!((&group["error"]["kind"], &group["error"]["message"]), (&json!("timeout"), &json!("after 2 s")));
+    for (time, job) in [("first_at", &ids[0]), ("last_at", &ids[1])] {
+        let job = server.call("GET", &format!("/v1/jobs/{job}"), Value::Null).await.is(200).json();
+        assert_eq!(group[time], job["run_at"]);
+    }
+    let (first, cursor) = groups("?limit=2").await;
+    assert_eq!(first, all[..2]);
+    let cursor = cursor.as_str().unwrap().replace('[', "%5B").replace('"', "%22").replace(']', "%5D");
+    assert_eq!(groups(&format!("?limit=2&cursor={cursor}")).await, (all[2..].to_vec(), Value::Null));
+    assert_eq!(groups("?queue=b").await.0, all[2..]);
+    for wrong in ["?cursor=x", "?cursor=%5B%22a%22,%22k%22,%22%5Cu0000%22%5D", "?limit=0", "?kind=k"] {
+        server.call("GET", &format!("/v1/dead/groups{wrong}"), Value::Null).await.is(400);
+    }
+
+    // A queue, kind and fingerprint select the jobs of a group.
+    let filter = json!({ "queue": "a", "kind": "k", "fingerprint": group["error"]["fingerprint"] });
+    let act = async |act: &str, filter: &Value, dry_run: bool| {
+        let body = json!({ "filter": filter, "dry_run": dry_run });
+        server.call("POST", &format!("/v1/dead/{act}"), body).await.is(200).json()
+    };
+    assert_eq!(act("retry", &filter, true).await["matched"], 2);
+    assert_eq!(groups("").await.0, all, "a dry run changes nothing");
+    assert_eq!(act("retry", &filter, false).await["done"], 2);
+    let (rest, _) = groups("").await;
+    assert!(rest.len() == 2 && rest.iter().all(|group| group["error"]["kind"] == "bad"), "{rest:?}");
+    let filter = json!({ "queue": "b", "fingerprint": rest[0]["error"]["fingerprint"] });
+    assert_eq!(act("discard", &filter, false).await["done"], 1);
+    assert_eq!(groups("").await.0, rest[..1], "the group of the other queue stays");
+
+    // Readers of jobs may see the groups of their tenant; workers and monitors may not.
+    for (role, status) in [("viewer", 200), ("user", 200), ("monitor", 403)] {
+        let key = server.key("acme", role).await;
+        let answer = server.call_as(&key, "GET", "/v1/dead/groups", Value::Null).await.is(status);
+        if status == 200 {
+            assert_eq!(answer.json()["items"], json!([]), "{role} of another tenant");
+        }
+    }
+    server.stop().await;
+}
+
+async fn a_page_of_queues_has_their_figures_and_series(server: TestServer) {
+    die(&server, "a", json!({ "kind": "bad" })).await;
+    for _ in 0..3 {
+        enqueue(&server, "b", "k").await;
+    }
+    let get = async |path: &str| server.call("GET", path, Value::Null).await;
+    let page = get("/v1/queues?minutes=30").await.is(200).json();
+    for (place, name) in ["a", "b"].iter().enumerate() {
+        let queue = get(&format!("/v1/queues/{name}?minutes=30")).await.is(200).json();
+        assert_eq!(page["items"][place], queue, "a page has what a single queue has");
+    }
+    assert_eq!(page["items"][1]["figures"]["states"]["queued"], 3);
+    assert_eq!(page["items"][0]["figures"]["over_ms"], 30 * 60_000);
+    assert_eq!(page["items"][0]["figures"].get("series"), None, "only on request");
+
+    let page = get("/v1/queues?minutes=30&series=true").await.is(200).json();
+    let queue = get("/v1/queues/a?minutes=30&series=true").await.is(200).json();
+    for (figures, sums) in [
+        (&page["items"][0]["figures"], [1, 0, 0, 1, 1]),
+        (&page["items"][1]["figures"], [3, 0, 0, 0, 0]),
+        (&queue["figures"], [1, 0, 0, 1, 1]),
+    ] {
+        let series = &figures["series"];
+        assert_eq!(series["step_ms"], 60_000);
+        assert!(series["from"].as_str().unwrap().contains(":00"), "{series}");
+        for (name, sum) in ["enqueued", "succeeded", "cancelled", "dead", "failed_attempts"].iter().zip(sums) {
+            let counts: Vec<i64> = serde_json::from_value(series[name].clone()).unwrap();
+            assert_eq!((counts.len(), counts.iter().sum::<i64>()), (30, sum), "{name}");
+            assert_eq!(figures[name], sum, "{name}");
+            assert_eq!(counts[..28].iter().sum::<i64>(), 0, "the last minutes are at the end");
+        }
+    }
+    for wrong in ["?minutes=0", "?minutes=1441", "?series=maybe", "?limit=101&minutes=1440"] {
+        get(&format!("/v1/queues{wrong}")).await.is(400);
+    }
+    get("/v1/queues?limit=100&minutes=1440&series=true").await.is(200);
     server.stop().await;
 }
 

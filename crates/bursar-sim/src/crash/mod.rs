@@ -238,7 +238,7 @@ async fn define(bursar: &Bursar) -> Result<(), RunError> {
         let spent = view.iter().flat_map(|view| &view.balances).find(|own| own.window == Window::Lifetime);
         let spent = spent.map_or(0, |balance| balance.posted + balance.held);
         let mut budget = Budget::new([Limit::new(spent + room, Window::Lifetime)]);
-        (budget.hold.ttl_min, budget.hold.ttl_max) = (Span::from_millis(1), LONG);
+        (budget.hold.ttl_min, budget.hold.ttl_max) = (Span::from_millis(1), Some(LONG));
         if TEAMS[..TEAMS_UNDER_ORG].contains(&name) {
             budget = budget.under(Scope::new(ORG)?);
         }

@@ -1,16 +1,17 @@
 //! The model against real engines: a seeded workload runs on one store, batch after batch, and the model of the simulator checks every
 //! answer and every balance.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bursar_core::answer::Outcome;
 use bursar_core::budget::Limit;
 use bursar_core::decide::Rules;
+use bursar_core::name::Tenant;
 use bursar_core::refusal::{Refusal, Violation};
 use bursar_core::request::{CheckedRequest, Op, Request};
 use bursar_core::time::{Span, Time};
-use bursar_store::{Clock, LockPolicy, ManualClock, RequestOutcome, Store};
+use bursar_store::{Clock, DeadGroup, LockPolicy, ManualClock, RequestOutcome, Store};
 
 use super::jobs::ClaimSeen;
 use super::judge::{Decision, Judge};
@@ -146,7 +147,7 @@ fn compare_retries(
     Ok(())
 }
 
-/// Compares every scope and job of the store with the model.
+/// Compares every scope, job and group of dead jobs of the store with the model.
 async fn compare(store: &dyn Store, judge: &mut Judge) -> Result<(), String> {
     let keys: Vec<_> = judge.model.scopes.keys().cloned().collect();
     for key in keys {
@@ -158,6 +159,19 @@ async fn compare(store: &dyn Store, judge: &mut Judge) -> Result<(), String> {
     for id in jobs {
         let job = store.job(id).await.map_err(|error| error.to_string())?;
         judge.model.compare_job(id, job.as_ref())?;
+    }
+    let mut stored = BTreeMap::new();
+    let tenants: BTreeSet<Tenant> = judge.model.jobs.values().map(|job| job.tenant.clone()).collect();
+    for tenant in tenants {
+        let groups = store.list_dead_groups(&tenant, None, None, 1_000).await.map_err(|error| error.to_string())?;
+        for DeadGroup { queue, kind, fingerprint, count, first_at, last_at, .. } in groups {
+            let key = (tenant.clone(), queue, kind, fingerprint);
+            stored.insert(key, (first_at.micros(), last_at.micros(), count));
+        }
+    }
+    let expected = judge.model.dead_groups();
+    if stored != expected {
+        return Err(format!("dead jobs by error: {stored:?}, expected {expected:?}"));
     }
     Ok(())
 }

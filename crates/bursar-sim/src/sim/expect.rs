@@ -1,9 +1,9 @@
 //! The expected outcome of each request by the model, compared with its answer; then the model makes the same change.
 
 use bursar_core::answer::{Answer, Outcome, Submitted};
-use bursar_core::budget::{Cover, Limit};
+use bursar_core::budget::{Cover, HoldPolicy, Limit};
 use bursar_core::grant::{GrantFault, GrantState};
-use bursar_core::hold::HoldState;
+use bursar_core::hold::{ClampedTtl, HoldState};
 use bursar_core::id::{GrantId, HoldId};
 use bursar_core::name::{Scope, Tenant};
 use bursar_core::refusal::{Refusal, Violation};
@@ -324,8 +324,8 @@ impl Model {
         let chain = charges.iter().flat_map(ChargeModel::chain);
         let budgets = chain.filter_map(|scope| self.scopes.get(&case.key(scope))?.budget.as_ref());
         let policies: Vec<_> = budgets.map(|budget| &budget.hold).collect();
-        let (expires_at, life_until, job) = match &command.settle {
-            Settle::Job => (Micros::MAX, Micros::MAX, answered.jobs.first().map(|job| job.id)),
+        let (expires_at, life_until, job, requested) = match &command.settle {
+            Settle::Job => (Micros::MAX, Micros::MAX, answered.jobs.first().map(|job| job.id), None),
             Settle::Hold { ttl } => {
                 let requested = ttl.map(Span::micros);
                 let granted = if policies.is_empty() {
@@ -334,16 +334,23 @@ impl Model {
                     let least = policies.iter().map(|policy| policy.ttl_min.micros()).max().unwrap_or(0);
                     let set = policies.iter().filter_map(|policy| policy.ttl).map(Span::micros).min();
                     let usual = set.unwrap_or(self.hold_ttl);
-                    let most = policies.iter().map(|policy| policy.ttl_max.micros()).min().unwrap_or(0);
+                    let longest = |policy: &&HoldPolicy| {
+                        let own = policy.ttl_min.micros().max(policy.ttl.map_or(0, Span::micros));
+                        policy.ttl_max.map_or(self.hold_ttl_max.max(own), Span::micros)
+                    };
+                    let most = policies.iter().map(longest).min().unwrap_or(0);
                     requested.unwrap_or(usual).max(least).min(most)
                 };
                 let life = policies.iter().filter_map(|policy| policy.life_max).map(Span::micros).min();
                 let life_until = life.map_or(Micros::MAX, |life| now + life);
-                ((now + granted).min(life_until), life_until, None)
+                ((now + granted).min(life_until), life_until, None, requested)
             }
             Settle::Now => unreachable!("a posting places no hold"),
         };
         is("the expiry of a hold", &placed.expires_at.micros(), &expires_at)?;
+        let clamped = requested.map(|requested| (requested, expires_at - now)).filter(|(asked, got)| asked != got);
+        let answered_clamped = placed.clamped.map(|clamped| (clamped.requested.micros(), clamped.granted.micros()));
+        is("a changed time to live", &answered_clamped, &clamped)?;
         let any = |refuses: bool| if refuses { Cover::Refuse } else { Cover::Charge };
         let refuses = command.charges.iter().any(|charge| charge.cover == Some(Cover::Refuse));
         let late = any(refuses || policies.iter().any(|policy| policy.late == Cover::Refuse));
@@ -506,7 +513,10 @@ impl Model {
         if expires_at <= hold.expires_at {
             return case.refused(&Refusal::LifeExceeded { hold: id, until: Time::from_micros(hold.life_until) });
         }
-        is("an extension", case.answer()?, &Answer::Extended { hold: id, expires_at: Time::from_micros(expires_at) })?;
+        let granted = Span::from_micros(expires_at - hold.expires_at);
+        let clamped = (granted != by).then_some(ClampedTtl { requested: by, granted });
+        let expected = Answer::Extended { hold: id, expires_at: Time::from_micros(expires_at), clamped };
+        is("an extension", case.answer()?, &expected)?;
         if case.request.dry_run {
             return Ok(false);
         }

@@ -8,7 +8,8 @@ use bursar_core::event::Event;
 use bursar_core::hold::HoldState;
 use bursar_core::id::{HoldId, JobId};
 use bursar_core::job::{
-    FlowScopes, HeartbeatItem, Job, JobSpec, JobState, LeaseEnd, LeaseRequest, Order, QueueConfig, Rate, Retry,
+    FlowScopes, HeartbeatItem, Job, JobError, JobSpec, JobState, LeaseEnd, LeaseRequest, Order, QueueConfig, Rate,
+    Retry,
 };
 use bursar_core::name::{FlowKey, IdempotencyKey, JobKind, LeaseOwner, Queue, Scope, Tenant, WorkerName};
 use bursar_core::refusal::Refusal;
@@ -58,6 +59,8 @@ pub(crate) struct JobModel {
     pub(crate) fence: u64,
     pub(crate) lease: Option<LeaseModel>,
     pub(crate) ended: Option<LeaseEnd>,
+    /// The error of the last failed attempt.
+    pub(crate) error: Option<JobError>,
     pub(crate) cancelling: bool,
     pub(crate) hold: Option<HoldId>,
     /// All holds that it ever had.
@@ -119,6 +122,7 @@ pub(crate) fn promise(what: &str) -> &'static str {
         Some("limit") => "J17 limits of queues",
         Some("order") => "J6 the best first",
         Some("attempts") => "J14 attempts",
+        Some("errors") => "J16 dead jobs by error",
         _ => "jobs, by the model",
     }
 }
@@ -228,6 +232,7 @@ impl Model {
             fence: 0,
             lease: None,
             ended: None,
+            error: None,
             cancelling: false,
             hold,
             holds: hold.into_iter().collect(),
@@ -525,6 +530,7 @@ impl Model {
         is(&format!("fence: the lease of {id}"), &(life.fence, lease, life.ended), &(job.fence, leased, job.ended))?;
         is(&format!("owner: of the lease of {id}"), &life.owner.as_ref(), &job.owners.get(&job.fence))?;
         is(&format!("attempts: of {id}"), &life.attempts, &job.attempts)?;
+        is(&format!("errors: of {id}"), &life.error, &job.error)?;
         let lapsed: BTreeSet<u64> = life.lapsed.iter().map(|lapsed| lapsed.fence).collect();
         is(&format!("fence: lapsed leases of {id}"), &lapsed, &job.lapsed)?;
         let billed: BTreeSet<u64> = life.lapsed.iter().filter(|l| l.billed).map(|lapsed| lapsed.fence).collect();

@@ -169,7 +169,11 @@ pub(crate) fn number(request: &Request) -> Option<u64> {
 impl Judge {
     pub(crate) fn new(rules: Rules) -> Judge {
         Judge {
-            model: Model { hold_ttl: rules.hold_ttl.micros(), ..Model::default() },
+            model: Model {
+                hold_ttl: rules.hold_ttl.micros(),
+                hold_ttl_max: rules.hold_ttl_max.micros(),
+                ..Model::default()
+            },
             rules,
             keys: HashMap::new(),
             done: HashMap::new(),

@@ -31,6 +31,8 @@ pub(crate) const HALF_HOUR_CHANGE: Micros = 1_775_314_800_000_000;
 pub(crate) struct Model {
     /// The time to live of a hold if neither the request nor a budget sets one.
     pub(crate) hold_ttl: Micros,
+    /// The longest time to live of a hold on a budget that sets none.
+    pub(crate) hold_ttl_max: Micros,
     pub(crate) scopes: HashMap<ScopeKey, ScopeModel>,
     pub(crate) holds: HashMap<HoldId, HoldModel>,
     pub(crate) grants: HashMap<GrantId, GrantModel>,

@@ -202,7 +202,8 @@ impl Model {
         events: &mut EventCursor<'_>,
     ) -> Check {
         if job.lease.as_ref().is_some_and(|lease| lease.lapses_at() <= case.now) {
-            let failure = Failure { how: LeaseEnd::Lapsed, retryable: true, retry_after: None, usage: None };
+            let failure =
+                Failure { how: LeaseEnd::Lapsed, error: None, retryable: true, retry_after: None, usage: None };
             self.fail(case, id, &failure, events)?.map_err(|refusal| format!("a rescue was refused: {refusal}"))?;
         }
         self.check_finished(id, answered)

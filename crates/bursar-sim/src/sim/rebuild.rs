@@ -4,14 +4,29 @@ use std::collections::BTreeMap;
 
 use bursar_core::hold::HoldState;
 use bursar_core::id::JobId;
-use bursar_core::job::Job;
+use bursar_core::job::{Job, JobError, JobState};
 use bursar_core::scope::ScopeState;
-use bursar_core::state::{IdempotencyRowKey, ScopeKey};
+use bursar_core::state::{DeadGroupKey, IdempotencyRowKey, ScopeKey};
 use bursar_core::time::{Span, Time};
 use bursar_store::memory::Tables;
 
 use super::jobs::promise;
 use super::judge::Judge;
+use super::model::{Micros, Model};
+
+impl Model {
+    /// Returns the dead jobs of each group: the first and the last time that one died, and their number.
+    pub(crate) fn dead_groups(&self) -> BTreeMap<DeadGroupKey, (Micros, Micros, i64)> {
+        let mut groups = BTreeMap::new();
+        for job in self.jobs.values().filter(|job| job.state == JobState::Dead) {
+            let fingerprint = job.error.as_ref().map(JobError::fingerprint).unwrap_or_default();
+            let key = (job.tenant.clone(), job.queue.clone(), job.kind.clone(), fingerprint);
+            let (first, last, count) = groups.entry(key).or_insert((job.run_at, job.run_at, 0));
+            (*first, *last, *count) = (job.run_at.min(*first), job.run_at.max(*last), *count + 1);
+        }
+        groups
+    }
+}
 
 /// Compares all stored rows with the model.
 pub(crate) fn compare_all(judge: &mut Judge, tables: &Tables) -> Result<(), (&'static str, String)> {
@@ -50,6 +65,11 @@ pub(crate) fn compare_all(judge: &mut Judge, tables: &Tables) -> Result<(), (&'s
     }
     for (id, row) in &tables.jobs {
         model.compare_job(*id, Some(row)).map_err(|what| (promise(&what), what))?;
+    }
+    let dead: BTreeMap<_, _> = model.dead_groups().into_iter().map(|(key, (.., count))| (key, count)).collect();
+    if *tables.dead_groups() != dead {
+        let what = format!("errors: dead jobs are counted as {:?}, expected {dead:?}", tables.dead_groups());
+        return Err((promise(&what), what));
     }
     let counts = (tables.holds.len(), tables.grants.len(), tables.jobs.len(), tables.job_keys.len());
     let known = (model.holds.len(), model.grants.len(), model.jobs.len(), model.job_keys.len());
@@ -95,6 +115,7 @@ pub(crate) fn rebuild(tables: &Tables) -> Result<(), (&'static str, String)> {
     same("jobs", &timeless(&tables.jobs), &timeless(&rebuilt.jobs)).map_err(failed)?;
     same("queues", &tables.queues, &rebuilt.queues).map_err(failed)?;
     same("schedules", &tables.schedules, &rebuilt.schedules).map_err(failed)?;
+    same("dead jobs by error", tables.dead_groups(), rebuilt.dead_groups()).map_err(failed)?;
     same("job keys", &tables.job_keys, &rebuilt.job_keys).map_err(failed)?;
     // Expired keys may have been removed.
     let removed = |key: &&IdempotencyRowKey| !tables.keys.contains_key(*key);

@@ -7,7 +7,7 @@ use bursar_core::budget::Cover;
 use bursar_core::event::{Charged, Event};
 use bursar_core::hold::HoldState;
 use bursar_core::id::{HoldId, JobId};
-use bursar_core::job::{Backoff, End, Finish, JobState, LeaseEnd, QueueConfig, Usage};
+use bursar_core::job::{Backoff, End, Finish, JobError, JobState, LeaseEnd, QueueConfig, Usage};
 use bursar_core::name::Scope;
 use bursar_core::refusal::{Refusal, Violation};
 use bursar_core::time::Span;
@@ -24,6 +24,8 @@ type Answered<'a> = &'a Result<Finished, Refusal>;
 /// How an attempt failed.
 pub(super) struct Failure<'a> {
     pub(super) how: LeaseEnd,
+    /// The reported error; `None` if the lease expired.
+    pub(super) error: Option<&'a JobError>,
     pub(super) retryable: bool,
     pub(super) retry_after: Option<Span>,
     pub(super) usage: Option<&'a [Usage]>,
@@ -62,9 +64,9 @@ impl Model {
                     None
                 }
             },
-            End::Fail { retryable, retry_after, usage, .. } => {
+            End::Fail { error, retryable, retry_after, usage } => {
                 let (retryable, retry_after, usage) = (*retryable, *retry_after, usage.as_deref());
-                let failure = Failure { how: LeaseEnd::Failed, retryable, retry_after, usage };
+                let failure = Failure { how: LeaseEnd::Failed, error: Some(error), retryable, retry_after, usage };
                 self.fail(case, id, &failure, events)?.err()
             }
             End::Snooze { delay } => {
@@ -193,8 +195,10 @@ impl Model {
         }
         let event = events.next("a failure")?;
         let run_at = match (event, failure.how) {
-            (Event::JobFailed { fence, attempt, worker, run_at, .. }, LeaseEnd::Failed)
-            | (Event::JobRescued { fence, attempt, worker, run_at, .. }, LeaseEnd::Lapsed) => {
+            (Event::JobFailed { fence, attempt, worker, error, run_at, .. }, LeaseEnd::Failed)
+            | (Event::JobRescued { fence, attempt, worker, error, run_at, .. }, LeaseEnd::Lapsed) => {
+                is("errors: of a failure", error, failure.error.unwrap_or(error))?;
+                self.jobs.get_mut(&id).expect("the job was found above").error = Some(error.clone());
                 is("fence: of a failure", fence, &job.fence)?;
                 is("attempts: of a failure", attempt, &job.attempts)?;
                 is("the worker of a failure", &Some(worker), &job.lease.as_ref().map(|lease| &lease.worker))?;

@@ -13,8 +13,8 @@ use bursar_core::scope::ScopeState;
 use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
 use bursar_core::time::Time;
 use bursar_store::{
-    Cost, CostMark, DueJobs, Figures, Health, HeldMark, HeldSum, JobFilter, Journaled, Maintain, Read, Report,
-    StoreError, transaction,
+    Cost, CostMark, DeadGroup, DeadGroupMark, DueJobs, Figures, Health, HeldMark, HeldSum, JobFilter, Journaled,
+    Maintain, Read, Report, StoreError, transaction,
 };
 
 use super::store::{KEY_PATIENCE, SimStore};
@@ -97,7 +97,7 @@ impl Read for SimStore {
         not_simulated()
     }
 
-    async fn figures(&self, _: &QueueKey, _: i64) -> Result<Figures, StoreError> {
+    async fn figures(&self, _: &Tenant, _: &[Queue], _: i64) -> Result<Vec<Figures>, StoreError> {
         not_simulated()
     }
 
@@ -131,6 +131,16 @@ impl Read for SimStore {
         _: Option<&HeldMark>,
         _: usize,
     ) -> Result<Vec<HeldSum>, StoreError> {
+        not_simulated()
+    }
+
+    async fn list_dead_groups(
+        &self,
+        _: &Tenant,
+        _: Option<&Queue>,
+        _: Option<&DeadGroupMark>,
+        _: usize,
+    ) -> Result<Vec<DeadGroup>, StoreError> {
         not_simulated()
     }
 

@@ -227,10 +227,12 @@ impl Workload {
         limits.sort_by(|a, b| a.window.cmp(&b.window));
         limits.dedup_by(|a, b| a.window == b.window);
         let cover = |random: &mut Random| if random.one_in(5) { Cover::Refuse } else { Cover::Charge };
+        let ttl = (!random.one_in(4)).then(|| Span::from_millis(400));
         let hold = HoldPolicy {
             ttl_min: Span::from_millis(5),
-            ttl: (!random.one_in(4)).then(|| Span::from_millis(400)),
-            ttl_max: Span::from_millis(3_000),
+            ttl,
+            // A budget without a time to live of its own has no longest one either.
+            ttl_max: ttl.map(|_| Span::from_millis(3_000)),
             life_max: random.one_in(4).then(|| Span::from_millis(5 + random.below(5_000))),
             late: cover(random),
             overrun: cover(random),

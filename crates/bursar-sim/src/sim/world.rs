@@ -59,6 +59,7 @@ impl World {
     pub(crate) fn new(seed: u64, plan: Plan) -> Arc<World> {
         let rules = Rules {
             hold_ttl: Span::from_millis(plan.hold_ttl_ms),
+            hold_ttl_max: Span::from_millis(3_000),
             key_kept: Span::from_secs(plan.key_kept_secs),
             // As short as the longest window allows, so that maintenance rolls up postings.
             postings_kept: Span::from_secs(25 * 3_600),

@@ -6,6 +6,7 @@
 mod commands;
 mod commit_requests;
 mod credentials;
+mod dead;
 mod grants;
 mod held;
 mod holds;
@@ -121,6 +122,9 @@ cases! {
     held::held_units_are_listed_by_queue_kind_and_unit,
     held::held_units_follow_the_attempts_of_a_job,
     held::held_units_may_exceed_64_bits,
+    dead::dead_jobs_are_grouped_by_queue_kind_and_error,
+    dead::a_group_shrinks_when_a_job_of_it_leaves,
+    dead::groups_of_dead_jobs_are_listed_in_pages,
     queues::job_counts_include_all_tenants,
     jobs::trace_context_is_kept_until_a_job_ends,
     queues::flow_key_at_its_limit_is_skipped_until_a_slot_is_free,

@@ -182,22 +182,32 @@ pub(super) async fn figures_match_the_jobs(world: World) {
         (Counted::Failed(minute), 1),
     ];
     for _ in 0..2 {
-        let figures = world.store.figures(&queue_key("q"), minute).await.expect("works");
+        let figures = world.figures("q", minute).await;
         assert_eq!(figures.counts, expected);
         assert_eq!(figures.oldest_waiting, Some(world.job(ids[3]).await.life.run_at));
         assert_eq!(figures.oldest_lease, Some(since));
         world.store.rebuild().await.expect("works");
     }
-    let later = world.store.figures(&queue_key("q"), minute + 1).await.expect("works");
+    let later = world.figures("q", minute + 1).await;
     assert_eq!(later.counts, expected[..5], "the present counts, and those of later minutes");
-    let none = world.store.figures(&queue_key("none"), 0).await.expect("works");
+    let none = world.figures("none", 0).await;
     assert_eq!((none.counts.len(), none.oldest_waiting, none.oldest_lease), (0, None, None));
+    // Those of several queues are read at once, in the order given.
+    world.enqueue(vec![work("r", "other")]).await;
+    let names = ["r", "none", "q"];
+    let all = world.store.figures(&Tenant::built_in(), &names.map(queue), minute).await.expect("works");
+    for (name, figures) in names.iter().zip(&all) {
+        assert_eq!(*figures, world.figures(name, minute).await, "{name}");
+    }
+    assert_eq!((all[0].counts.len(), all[2].oldest_lease), (2, Some(since)));
+    assert_eq!(all.len(), 3);
+    assert_eq!(world.store.figures(&Tenant::built_in(), &[], minute).await.expect("works"), []);
     world.assert_verified().await;
 }
 
 /// The figures report the job that has waited longest, whatever its priority, kind or flow key.
 pub(super) async fn oldest_waiting_job_is_found_at_any_priority(world: World) {
-    let oldest = async || world.store.figures(&queue_key("q"), 0).await.expect("works").oldest_waiting;
+    let oldest = async || world.figures("q", 0).await.oldest_waiting;
     let mut due = Vec::new();
     let specs = [
         JobSpec { priority: -50, ..work("q", "late") },
@@ -233,7 +243,7 @@ pub(super) async fn old_figures_are_deleted(world: World) {
         }
     };
     let counts = async |name: &str| {
-        let counts = world.store.figures(&queue_key(name), 0).await.expect("works").counts.into_iter();
+        let counts = world.figures(name, 0).await.counts.into_iter();
         let (minutes, states): (Vec<_>, Vec<_>) = counts.partition(|(what, _)| what.minute().is_some());
         (minutes.len(), states)
     };

@@ -243,13 +243,14 @@ async fn visible_rows(world: &World) -> Vec<String> {
         }
     }
     for (queue, state) in world.store.list_queues(&tenant, None, 100).await.expect("works") {
-        let figures = world.store.figures(&(tenant.clone(), queue.clone()), i64::MIN).await.expect("works");
+        let figures = world.figures(queue.as_str(), i64::MIN).await;
         let waits = |what: &Counted| matches!(what, Counted::In(JobState::Queued | JobState::Scheduled));
         let waiting: i64 = figures.counts.iter().filter(|(what, _)| waits(what)).map(|(_, count)| count).sum();
         let others: Vec<_> = figures.counts.iter().filter(|(what, _)| !waits(what)).collect();
         rows.push(format!("{queue} {state:?} {waiting} {others:?}"));
     }
     rows.push(format!("{:?}", world.store.list_costs(&tenant, i64::MIN..=i64::MAX, None, 1_000).await.expect("works")));
+    rows.push(format!("{:?}", world.store.list_dead_groups(&tenant, None, None, 1_000).await.expect("works")));
     rows.push(format!("{:?}", world.store.list_held(&tenant, None, None, 1_000).await.expect("works")));
     rows
 }

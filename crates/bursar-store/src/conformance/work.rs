@@ -12,6 +12,7 @@ use bursar_core::request::{Act, Charge, Command, Op, Settle};
 use bursar_core::state::QueueKey;
 
 use super::world::{World, scope, secs, submitted};
+use crate::figures::Figures;
 
 pub(super) fn queue(name: &str) -> Queue {
     Queue::new(name).expect("a valid name")
@@ -145,6 +146,13 @@ impl World {
             assert!(self.act(Act::Rescue, &ids).await.iter().all(Result::is_ok));
         }
         ids.len()
+    }
+
+    /// Returns the figures of a queue: the present ones, and those of each minute from `since_minute` on.
+    pub(super) async fn figures(&self, name: &str, since_minute: i64) -> Figures {
+        let found = self.store.figures(&Tenant::built_in(), &[queue(name)], since_minute).await.expect("works");
+        let [figures] = <[Figures; 1]>::try_from(found).expect("one item for each queue");
+        figures
     }
 
     pub(super) async fn position(&self) -> u64 {

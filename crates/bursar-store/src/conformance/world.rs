@@ -221,6 +221,6 @@ impl World {
 pub(super) fn loose(limits: &[Limit]) -> Budget {
     let mut budget = Budget::new(limits.iter().cloned());
     budget.hold.ttl_min = Span::from_millis(1);
-    budget.hold.ttl_max = Span::from_days(30);
+    budget.hold.ttl_max = Some(Span::from_days(30));
     budget
 }

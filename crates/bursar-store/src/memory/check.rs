@@ -33,6 +33,7 @@ impl MemoryStore {
         }
         report.check_tallies(&counts, tables.tallies.iter().map(|(tally, count)| (tally.clone(), *count)));
         report.check_held(&counts, tables.held.iter().map(|(key, sum)| (key.clone(), *sum)));
+        report.check_dead(&counts, tables.dead.iter().map(|(key, count)| (key.clone(), *count)));
         report
     }
 }

@@ -1,17 +1,19 @@
 //! Reads of jobs, queues and schedules, and of the rows that need maintenance.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::RangeInclusive;
 
 use bursar_core::id::JobId;
 use bursar_core::job::{Job, JobState, Place, QueueState};
 use bursar_core::name::{FlowKey, Queue, Tenant};
-use bursar_core::state::{CostKey, Counted, QueueKey, ScheduleKey, ScopeKey};
+use bursar_core::page;
+use bursar_core::state::{CostKey, Counted, DeadGroupKey, QueueKey, ScheduleKey, ScopeKey};
 use bursar_core::time::Time;
 
 use super::Tables;
 use crate::claims::{self, is_in};
-use crate::figures::{Cost, CostMark, DueJobs, Figures, HeldMark, HeldSum, JobFilter};
+use crate::error::StoreError;
+use crate::figures::{Cost, CostMark, DeadGroup, DeadGroupMark, DueJobs, Figures, HeldMark, HeldSum, JobFilter};
 
 impl Tables {
     pub(super) fn list_jobs(
@@ -97,6 +99,35 @@ impl Tables {
         let held =
             wanted.map(|((_, queue, kind, unit), sum)| HeldSum::new(queue.clone(), kind.clone(), unit.clone(), *sum));
         held.take(limit).collect()
+    }
+
+    /// Returns the number of dead jobs in each group; no group is empty.
+    pub fn dead_groups(&self) -> &BTreeMap<DeadGroupKey, i64> {
+        &self.dead
+    }
+
+    pub(super) fn list_dead_groups(
+        &self,
+        tenant: &Tenant,
+        queue: Option<&Queue>,
+        after: Option<&DeadGroupMark>,
+        limit: usize,
+    ) -> Result<Vec<DeadGroup>, StoreError> {
+        let wanted = self.dead.iter().filter(|((of, in_queue, kind, fingerprint), _)| {
+            let selected = of == tenant && queue.is_none_or(|queue| queue == in_queue);
+            selected && after.is_none_or(|(q, k, f)| (in_queue, kind, fingerprint) > (q, k, f))
+        });
+        let mut dead: HashMap<DeadGroupKey, Vec<&Job>> = HashMap::new();
+        for job in self.jobs.values().filter(|job| job.tenant == *tenant) {
+            job.dead_group().into_iter().for_each(|group| dead.entry(group).or_default().push(job));
+        }
+        let group = |(key, count): (&DeadGroupKey, &i64)| {
+            let jobs = dead.get(key)?;
+            let first = jobs.iter().map(|job| job.life.run_at).min()?;
+            let last = jobs.iter().max_by_key(|job| (job.life.run_at, job.id))?;
+            Some(DeadGroup::new(key.3.clone(), *count, first, (*last).clone()))
+        };
+        Ok(page::cut(wanted.filter_map(group).take(limit).collect::<Result<_, _>>()?, limit))
     }
 
     /// Returns the jobs that need maintenance, the longest overdue first, at most `limit` of each kind.

@@ -17,7 +17,7 @@ use bursar_core::time::Time;
 
 use super::MemoryStore;
 use crate::error::StoreError;
-use crate::figures::{Cost, CostMark, Figures, HeldMark, HeldSum, JobFilter};
+use crate::figures::{Cost, CostMark, DeadGroup, DeadGroupMark, Figures, HeldMark, HeldSum, JobFilter};
 use crate::store::{Journaled, Read};
 
 #[async_trait]
@@ -128,8 +128,10 @@ impl Read for MemoryStore {
         Ok(self.tables().list_queues(tenant, after, limit))
     }
 
-    async fn figures(&self, key: &QueueKey, since_minute: i64) -> Result<Figures, StoreError> {
-        Ok(self.tables().figures(key, since_minute, self.clock.now()))
+    async fn figures(&self, tenant: &Tenant, queues: &[Queue], since_minute: i64) -> Result<Vec<Figures>, StoreError> {
+        let (tables, now) = (self.tables(), self.clock.now());
+        let of = |queue: &Queue| tables.figures(&(tenant.clone(), queue.clone()), since_minute, now);
+        Ok(queues.iter().map(of).collect())
     }
 
     async fn schedule(&self, key: &ScheduleKey) -> Result<Option<Schedule>, StoreError> {
@@ -166,6 +168,16 @@ impl Read for MemoryStore {
         limit: usize,
     ) -> Result<Vec<HeldSum>, StoreError> {
         Ok(self.tables().held(tenant, queue, after, limit))
+    }
+
+    async fn list_dead_groups(
+        &self,
+        tenant: &Tenant,
+        queue: Option<&Queue>,
+        after: Option<&DeadGroupMark>,
+        limit: usize,
+    ) -> Result<Vec<DeadGroup>, StoreError> {
+        self.tables().list_dead_groups(tenant, queue, after, limit)
     }
 
     async fn list_journal(&self, after: u64, limit: usize) -> Result<Vec<Journaled>, StoreError> {

@@ -10,7 +10,9 @@ use bursar_core::job::{Job, QueueState, Schedule, compute_lines};
 use bursar_core::live::{ChargeMark, LiveCharge};
 use bursar_core::payload::Payload;
 use bursar_core::scope::{Posting, PostingMark, ScopeState};
-use bursar_core::state::{CostKey, HeldKey, IdempotencyRowKey, JobKey, KeyRow, QueueKey, ScheduleKey, ScopeKey, Tally};
+use bursar_core::state::{
+    CostKey, DeadGroupKey, HeldKey, IdempotencyRowKey, JobKey, KeyRow, QueueKey, ScheduleKey, ScopeKey, Tally,
+};
 use bursar_core::time::Time;
 use futures_util::FutureExt;
 
@@ -45,6 +47,7 @@ pub struct Tables {
     pub(super) tallies: BTreeMap<Tally, i64>,
     pub(super) costs: BTreeMap<CostKey, i64>,
     pub(super) held: BTreeMap<HeldKey, i128>,
+    pub(super) dead: BTreeMap<DeadGroupKey, i64>,
     /// Charges of live holds that are not in the rows of their scopes.
     pub(super) live: BTreeMap<ScopeKey, BTreeMap<ChargeMark, LiveCharge>>,
     pub(super) postings: BTreeMap<ScopeKey, BTreeMap<PostingMark, Posting>>,
@@ -77,6 +80,8 @@ impl Tables {
         add(&mut self.tallies, writes.tallies);
         add(&mut self.costs, writes.costs);
         add(&mut self.held, writes.held);
+        add(&mut self.dead, writes.dead);
+        self.dead.retain(|_, count| *count != 0);
         add(&mut self.rollups, writes.rollups);
         writes.journal.into_iter().for_each(|batch| self.journal.push(batch));
         self.latest = self.latest.max(writes.latest);

@@ -13,8 +13,8 @@ use bursar_core::live::{ChargeMark, LiveCharge};
 use bursar_core::payload::Payload;
 use bursar_core::scope::{Balance, Posting, PostingMark, ScopeState};
 use bursar_core::state::{
-    Change, CostKey, HeldKey, IdempotencyRowKey, JobKey, KeyRow, QueueKey, ScheduleKey, ScopeKey, Table, Tally,
-    Workspace,
+    Change, CostKey, DeadGroupKey, HeldKey, IdempotencyRowKey, JobKey, KeyRow, QueueKey, ScheduleKey, ScopeKey, Table,
+    Tally, Workspace,
 };
 use bursar_core::time::Time;
 
@@ -47,6 +47,7 @@ pub struct Writes {
     pub(super) tallies: BTreeMap<Tally, i64>,
     pub(super) costs: BTreeMap<CostKey, i64>,
     pub(super) held: BTreeMap<HeldKey, i128>,
+    pub(super) dead: BTreeMap<DeadGroupKey, i64>,
     pub(super) live: BTreeMap<ScopeKey, Changes<ChargeMark, LiveCharge>>,
     pub(super) postings: BTreeMap<ScopeKey, Changes<PostingMark, Posting>>,
     pub(super) rollups: BTreeMap<ScopeKey, i64>,
@@ -82,6 +83,7 @@ impl Writes {
         ws.tallies.iter().for_each(|(key, by)| *self.tallies.entry(key.clone()).or_default() += by);
         ws.costs.iter().for_each(|(key, by)| *self.costs.entry(key.clone()).or_default() += by);
         ws.held.iter().for_each(|(key, by)| *self.held.entry(key.clone()).or_default() += by);
+        ws.dead.iter().for_each(|(key, by)| *self.dead.entry(key.clone()).or_default() += by);
         for ((scope, at, hold), charge) in &ws.live {
             self.live.entry(scope.clone()).or_default().insert((*at, *hold), charge.clone());
         }

@@ -1,10 +1,13 @@
-//! Deletes old figures per minute, and scopes of flow keys that are unused.
+//! Deletes old figures per minute, the counters of groups without dead jobs, and scopes of flow keys that are unused.
 //!
 //! The scopes of a flow key are created by its first job. They are unused when no job of the key waits or runs, its rate has refilled, and
 //! nothing has happened for a day ([`FLOW_KEPT`](bursar_core::bounds::FLOW_KEPT)). The next job creates them again.
 
+use std::collections::HashMap;
+
 use bursar_core::scope::ScopeState;
 use bursar_core::state::{QueueKey, ScopeKey};
+use sqlx::PgConnection;
 
 use super::commit::configure_writer;
 use super::error::store_error;
@@ -56,14 +59,15 @@ impl PostgresStore {
                         AND t.what = k.what AND t.minute < $4 ORDER BY t.minute LIMIT $5 FOR UPDATE SKIP LOCKED) t
                 LIMIT $5))";
         sqlx::query(delete)
-            .bind(tenants)
-            .bind(names)
+            .bind(&tenants)
+            .bind(&names)
             .bind(minute_tallies().map(|what| what as i16).collect::<Vec<_>>())
             .bind(first)
             .bind(FIGURES_MAX)
             .execute(&mut *tx)
             .await
             .map_err(store_error)?;
+        delete_empty_groups(&mut tx, &tenants, &names).await?;
         tx.commit().await.map_err(store_error)?;
         let last = queues.last().filter(|_| queues.len() == limit).cloned();
         last.map(|(tenant, queue)| Ok((stored_name("tenant", tenant)?, stored_name("queue", queue)?))).transpose()
@@ -129,4 +133,53 @@ impl PostgresStore {
         tx.commit().await.map_err(store_error)?;
         Ok(last.filter(|_| full))
     }
+}
+
+/// Deletes the counters of groups without dead jobs. Rows that add up to zero can be deleted while other transactions add to other lanes of
+/// the same group. Locks the rows first, because their counts may have changed since they were found.
+async fn delete_empty_groups(conn: &mut PgConnection, tenants: &[&str], queues: &[&str]) -> Result<(), StoreError> {
+    let lock = "SELECT g.tenant, g.queue, g.kind, g.fingerprint, g.lane, g.count
+        FROM (
+            SELECT g.tenant, g.queue, g.kind, g.fingerprint FROM unnest($1::text[], $2::text[]) AS w(tenant, queue)
+            JOIN bursar.dead_groups g ON g.tenant = w.tenant AND g.queue = w.queue
+            GROUP BY g.tenant, g.queue, g.kind, g.fingerprint HAVING sum(g.count) = 0 LIMIT $3) e
+        CROSS JOIN LATERAL (
+            SELECT g.tenant, g.queue, g.kind, g.fingerprint, g.lane, g.count FROM bursar.dead_groups g
+            WHERE g.tenant = e.tenant AND g.queue = e.queue AND g.kind = e.kind AND g.fingerprint = e.fingerprint
+            FOR UPDATE SKIP LOCKED) g";
+    let locked: Vec<(String, String, String, String, i16, i64)> = sqlx::query_as(lock)
+        .bind(tenants)
+        .bind(queues)
+        .bind(FIGURES_MAX)
+        .fetch_all(&mut *conn)
+        .await
+        .map_err(store_error)?;
+    let mut sums: HashMap<[&str; 4], i64> = HashMap::new();
+    for (tenant, queue, kind, fingerprint, _, count) in &locked {
+        *sums.entry([tenant, queue, kind, fingerprint]).or_default() += count;
+    }
+    let (mut keys, mut lanes): ([Vec<&str>; 4], Vec<i16>) = Default::default();
+    for (tenant, queue, kind, fingerprint, lane, _) in &locked {
+        let key: [&str; 4] = [tenant, queue, kind, fingerprint];
+        if sums[&key] == 0 {
+            keys.iter_mut().zip(key).for_each(|(column, value)| column.push(value));
+            lanes.push(*lane);
+        }
+    }
+    if lanes.is_empty() {
+        return Ok(());
+    }
+    let delete = "DELETE FROM bursar.dead_groups WHERE (tenant, queue, kind, fingerprint, lane) IN
+        (SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::smallint[]))";
+    let [tenants, queues, kinds, fingerprints] = keys;
+    sqlx::query(delete)
+        .bind(tenants)
+        .bind(queues)
+        .bind(kinds)
+        .bind(fingerprints)
+        .bind(lanes)
+        .execute(conn)
+        .await
+        .map_err(store_error)?;
+    Ok(())
 }

@@ -6,6 +6,7 @@
 
 mod check;
 mod claim;
+mod figures;
 mod list;
 mod write;
 
@@ -20,6 +21,7 @@ use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
+pub(super) use self::figures::group_dead_jobs;
 use super::PostgresStore;
 use super::error::store_error;
 use super::payloads::{load_payload_sizes, load_payloads};

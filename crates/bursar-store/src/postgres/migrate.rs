@@ -6,11 +6,15 @@
 use sqlx::PgConnection;
 
 use super::error::store_error;
+use super::jobs::group_dead_jobs;
 use super::{PostgresStore, READ_COMMITTED};
 use crate::error::StoreError;
 
 /// The steps in order. Each ends by storing its number. The statements of a released step never change.
-const STEPS: &[&str] = &[include_str!("schema/0001_kernel.sql")];
+const STEPS: &[&str] = &[include_str!("schema/0001_kernel.sql"), include_str!("schema/0002_dead_groups.sql")];
+
+/// The step that groups dead jobs by their error.
+const GROUPS_STEP: usize = 2;
 
 /// The schema version that this build needs.
 pub(super) const SCHEMA_VERSION: i64 = STEPS.len() as i64;
@@ -54,8 +58,11 @@ async fn prepare_with(store: &PostgresStore, steps: &[&'static str]) -> Result<(
         .map_err(store_error)?;
     // Another node may have migrated while this one waited for the lock.
     let found = version(&mut tx).await?;
-    for step in steps.iter().skip(usize::try_from(found).unwrap_or(0)) {
+    for (step, number) in steps.iter().zip(1..).skip(usize::try_from(found).unwrap_or(0)) {
         sqlx::raw_sql(*step).execute(&mut *tx).await.map_err(store_error)?;
+        if number == GROUPS_STEP {
+            group_dead_jobs(&mut tx).await?;
+        }
     }
     tx.commit().await.map_err(store_error)
 }
@@ -100,7 +107,7 @@ mod tests {
     const LATER: &str = "ALTER TABLE bursar.holds ADD COLUMN note text;
         ALTER TABLE bursar.postings ADD COLUMN note text DEFAULT 'later';
         CREATE TABLE bursar.later (id uuid PRIMARY KEY);
-        UPDATE bursar.meta SET value = '2' WHERE key = 'schema';";
+        UPDATE bursar.meta SET value = '3' WHERE key = 'schema';";
 
     /// Growing ids, different on each node.
     struct Counter(u128);
@@ -160,8 +167,8 @@ mod tests {
         let row = old.scope(&(Tenant::built_in(), scope.clone())).await.unwrap().unwrap();
         assert_eq!((row.balances[0].posted, row.balances[0].held), (submitted, submitted));
         assert_eq!(old.verify().await.unwrap().violations, Vec::<String>::new());
-        assert_eq!(old.health().await.unwrap().schema, 2);
+        assert_eq!(old.health().await.unwrap().schema, SCHEMA_VERSION + 1);
         let reopened = open(&url, 4).await.err();
-        assert!(matches!(reopened, Some(StoreError::NewerSchema { found: 2, known: SCHEMA_VERSION })), "{reopened:?}");
+        assert!(matches!(reopened, Some(StoreError::NewerSchema { found: 3, known: SCHEMA_VERSION })), "{reopened:?}");
     }
 }

@@ -24,7 +24,7 @@ use super::scopes::clock;
 use super::{ONE_SNAPSHOT, PostgresStore};
 use crate::codec::{Packed, stored_name};
 use crate::error::StoreError;
-use crate::figures::{Cost, CostMark, Figures, HeldMark, HeldSum, JobFilter};
+use crate::figures::{Cost, CostMark, DeadGroup, DeadGroupMark, Figures, HeldMark, HeldSum, JobFilter};
 use crate::store::{Journaled, Read};
 use crate::transaction;
 use crate::transaction::rows::Rows;
@@ -223,8 +223,8 @@ impl Read for PostgresStore {
         self.read_queues(tenant, after, limit).await
     }
 
-    async fn figures(&self, key: &QueueKey, since_minute: i64) -> Result<Figures, StoreError> {
-        self.read_figures(key, since_minute).await
+    async fn figures(&self, tenant: &Tenant, queues: &[Queue], since_minute: i64) -> Result<Vec<Figures>, StoreError> {
+        self.read_figures(tenant, queues, since_minute).await
     }
 
     async fn schedule(&self, key: &ScheduleKey) -> Result<Option<Schedule>, StoreError> {
@@ -258,6 +258,16 @@ impl Read for PostgresStore {
         limit: usize,
     ) -> Result<Vec<HeldSum>, StoreError> {
         self.read_held(tenant, queue, after, limit).await
+    }
+
+    async fn list_dead_groups(
+        &self,
+        tenant: &Tenant,
+        queue: Option<&Queue>,
+        after: Option<&DeadGroupMark>,
+        limit: usize,
+    ) -> Result<Vec<DeadGroup>, StoreError> {
+        self.read_dead_groups(tenant, queue, after, limit).await
     }
 
     async fn list_journal(&self, after: u64, limit: usize) -> Result<Vec<Journaled>, StoreError> {

@@ -39,8 +39,8 @@ impl PostgresStore {
         drop(side);
         sqlx::raw_sql(
             "TRUNCATE bursar.keys, bursar.job_keys, bursar.jobs, bursar.ended_jobs, bursar.queues, bursar.schedules,
-                 bursar.tallies, bursar.costs, bursar.held, bursar.holds, bursar.grants, bursar.scopes,
-                 bursar.live_charges, bursar.postings, bursar.rollups",
+                 bursar.tallies, bursar.costs, bursar.held, bursar.dead_groups, bursar.holds, bursar.grants,
+                 bursar.scopes, bursar.live_charges, bursar.postings, bursar.rollups",
         )
         .execute(&mut *tx)
         .await

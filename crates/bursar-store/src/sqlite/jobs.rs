@@ -5,6 +5,7 @@
 
 mod check;
 mod claim;
+mod figures;
 mod list;
 mod write;
 
@@ -15,8 +16,9 @@ use bursar_core::page::PageItem;
 use rusqlite::Row;
 
 pub(super) use self::check::check_jobs;
+pub(super) use self::figures::{dead_groups, figures, group_dead_jobs};
 pub(super) use self::list::{
-    awaited, awaiting, barred, costs, due_jobs, figures, held, job_counts, list_jobs, list_queues, queue,
+    awaited, awaiting, barred, costs, due_jobs, held, job_counts, list_jobs, list_queues, queue,
 };
 use crate::codec::stored_name;
 use crate::error::StoreError;
@@ -25,7 +27,7 @@ use crate::sqlite::error::store_error;
 use crate::sqlite::rows::{SqliteRows, get_id, get_time, id, unpack};
 
 /// The indexes of the tables of jobs: table, index, the condition for rows in it, and its columns.
-pub(super) const INDEXES: [(&str, &str, &str, &str); 8] = [
+pub(super) const INDEXES: [(&str, &str, &str, &str); 9] = [
     ("bursar_jobs", "bursar_jobs_ready", "state = 0", "tenant, queue, kind, rank, id"),
     ("bursar_jobs", "bursar_jobs_lines", "state IN (1, 2)", "tenant, queue, flow, state, kind, rank, id"),
     ("bursar_jobs", "bursar_jobs_due", "state IN (3, 4)", "tenant, queue, at"),
@@ -34,6 +36,7 @@ pub(super) const INDEXES: [(&str, &str, &str, &str); 8] = [
     ("bursar_jobs", "bursar_jobs_look", "state = 5", "at"),
     ("bursar_jobs", "bursar_jobs_awaits", "state = 5", "tenant, awaits, id"),
     ("bursar_ended_jobs", "bursar_ended_jobs_at", "1", "tenant, queue, state, at"),
+    ("bursar_ended_jobs", "bursar_ended_jobs_dead", "fingerprint IS NOT NULL", "tenant, queue, kind, fingerprint, at"),
 ];
 
 const LIVE: &str = "SELECT id, tenant, queue, kind, flow, state, at, spec, life FROM bursar_jobs";

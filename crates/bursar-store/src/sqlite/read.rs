@@ -22,7 +22,7 @@ use super::writer::Shared;
 use super::{SqliteStore, jobs, schedules};
 use crate::codec::stored_name;
 use crate::error::StoreError;
-use crate::figures::{Cost, CostMark, Figures, HeldMark, HeldSum, JobFilter};
+use crate::figures::{Cost, CostMark, DeadGroup, DeadGroupMark, Figures, HeldMark, HeldSum, JobFilter};
 use crate::store::{Journaled, Read};
 use crate::transaction;
 
@@ -115,9 +115,9 @@ impl Read for SqliteStore {
         self.in_snapshot(move |shared, conn| jobs::list_queues(shared, conn, &tenant, after.as_ref(), limit)).await
     }
 
-    async fn figures(&self, key: &QueueKey, since_minute: i64) -> Result<Figures, StoreError> {
-        let key = key.clone();
-        self.in_snapshot(move |shared, conn| jobs::figures(shared, conn, &key, since_minute)).await
+    async fn figures(&self, tenant: &Tenant, queues: &[Queue], since_minute: i64) -> Result<Vec<Figures>, StoreError> {
+        let (tenant, queues) = (tenant.clone(), queues.to_vec());
+        self.in_snapshot(move |shared, conn| jobs::figures(shared, conn, &tenant, &queues, since_minute)).await
     }
 
     async fn schedule(&self, key: &ScheduleKey) -> Result<Option<Schedule>, StoreError> {
@@ -156,6 +156,20 @@ impl Read for SqliteStore {
         let (tenant, queue, after) = (tenant.clone(), queue.cloned(), after.cloned());
         self.in_snapshot(move |shared, conn| jobs::held(shared, conn, &tenant, queue.as_ref(), after.as_ref(), limit))
             .await
+    }
+
+    async fn list_dead_groups(
+        &self,
+        tenant: &Tenant,
+        queue: Option<&Queue>,
+        after: Option<&DeadGroupMark>,
+        limit: usize,
+    ) -> Result<Vec<DeadGroup>, StoreError> {
+        let (tenant, queue, after) = (tenant.clone(), queue.cloned(), after.cloned());
+        let read = move |shared: &Shared, conn: &Connection| {
+            jobs::dead_groups(shared, conn, &tenant, queue.as_ref(), after.as_ref(), limit)
+        };
+        self.in_snapshot(read).await
     }
 
     async fn list_journal(&self, after: u64, limit: usize) -> Result<Vec<Journaled>, StoreError> {

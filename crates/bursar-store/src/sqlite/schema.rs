@@ -5,9 +5,12 @@ use rusqlite::{Connection, OptionalExtension};
 
 use crate::error::StoreError;
 use crate::sqlite::error::store_error;
+use crate::sqlite::jobs;
 
 /// The SQL of each schema version. Versions are appended, never edited.
-const VERSIONS: [&str; 1] = ["
+const VERSIONS: [&str; 2] = [KERNEL, DEAD_GROUPS];
+
+const KERNEL: &str = "
 CREATE TABLE bursar_scopes (
     tenant TEXT NOT NULL, scope TEXT NOT NULL, version INTEGER NOT NULL, state BLOB NOT NULL, budget TEXT,
     PRIMARY KEY (tenant, scope)
@@ -86,10 +89,24 @@ CREATE TABLE bursar_payloads (id BLOB PRIMARY KEY, data TEXT NOT NULL) STRICT, W
 CREATE TABLE bursar_journal (
     position INTEGER PRIMARY KEY, at INTEGER NOT NULL, count INTEGER NOT NULL, prev TEXT NOT NULL, entries TEXT NOT NULL
 ) STRICT;
-"];
+";
+
+/// `fingerprint` is that of a dead job's last error, and NULL for other jobs. A group without dead jobs has no row.
+const DEAD_GROUPS: &str = "
+ALTER TABLE bursar_ended_jobs ADD COLUMN fingerprint TEXT;
+CREATE INDEX bursar_ended_jobs_dead ON bursar_ended_jobs (tenant, queue, kind, fingerprint, at)
+    WHERE fingerprint IS NOT NULL;
+CREATE TABLE bursar_dead_groups (
+    tenant TEXT NOT NULL, queue TEXT NOT NULL, kind TEXT NOT NULL, fingerprint TEXT NOT NULL, count INTEGER NOT NULL,
+    PRIMARY KEY (tenant, queue, kind, fingerprint)
+) STRICT, WITHOUT ROWID;
+";
+
+/// The version that groups dead jobs by their error.
+const GROUPS_SINCE: i64 = 2;
 
 /// The tables that are rebuilt from the journal.
-pub(super) const REBUILT: [&str; 15] = [
+pub(super) const REBUILT: [&str; 16] = [
     "bursar_scopes",
     "bursar_holds",
     "bursar_live_charges",
@@ -105,6 +122,7 @@ pub(super) const REBUILT: [&str; 15] = [
     "bursar_tallies",
     "bursar_costs",
     "bursar_held",
+    "bursar_dead_groups",
 ];
 
 /// The schema version of this build.
@@ -164,6 +182,9 @@ fn migrate_with(conn: &Connection, versions: &[&str]) -> Result<(), StoreError> 
     conn.execute_batch(META).map_err(store_error)?;
     for (sql, version) in versions.iter().zip(1..).skip(found as usize) {
         conn.execute_batch(sql).map_err(store_error)?;
+        if version == GROUPS_SINCE {
+            jobs::group_dead_jobs(conn)?;
+        }
         conn.execute_batch(&set_version(version)).map_err(store_error)?;
     }
     Ok(())
@@ -235,8 +256,8 @@ mod tests {
         });
         commit().await;
         assert_eq!(old.verify().await.unwrap().violations, Vec::<String>::new());
-        assert_eq!(old.health().await.unwrap().schema, 2);
+        assert_eq!(old.health().await.unwrap().schema, KNOWN + 1);
         let reopened = open(&path).await.err();
-        assert!(matches!(reopened, Some(StoreError::NewerSchema { found: 2, known: KNOWN })), "{reopened:?}");
+        assert!(matches!(reopened, Some(StoreError::NewerSchema { found: 3, known: KNOWN })), "{reopened:?}");
     }
 }

@@ -15,7 +15,7 @@ use bursar_core::time::Time;
 
 use super::Journaled;
 use crate::error::StoreError;
-use crate::figures::{Cost, CostMark, Figures, HeldMark, HeldSum, JobFilter};
+use crate::figures::{Cost, CostMark, DeadGroup, DeadGroupMark, Figures, HeldMark, HeldSum, JobFilter};
 
 /// The most queues whose jobs [`Read::job_counts`] counts.
 pub const QUEUES_COUNTED: usize = 10_000;
@@ -85,8 +85,9 @@ pub trait Read: Send + Sync + 'static {
         after: Option<&Queue>,
         limit: usize,
     ) -> Result<Vec<(Queue, QueueState)>, StoreError>;
-    /// Returns the figures of a queue: its current counts, and those of each minute from `since_minute` on.
-    async fn figures(&self, key: &QueueKey, since_minute: i64) -> Result<Figures, StoreError>;
+    /// Returns the figures of some queues of a tenant, in the order given: their current counts, and those of each minute from
+    /// `since_minute` on.
+    async fn figures(&self, tenant: &Tenant, queues: &[Queue], since_minute: i64) -> Result<Vec<Figures>, StoreError>;
 
     /// Returns a schedule.
     async fn schedule(&self, key: &ScheduleKey) -> Result<Option<Schedule>, StoreError>;
@@ -114,6 +115,14 @@ pub trait Read: Send + Sync + 'static {
         after: Option<&HeldMark>,
         limit: usize,
     ) -> Result<Vec<HeldSum>, StoreError>;
+    /// Lists the groups of a tenant's dead jobs, for one queue or for all, after a mark.
+    async fn list_dead_groups(
+        &self,
+        tenant: &Tenant,
+        queue: Option<&Queue>,
+        after: Option<&DeadGroupMark>,
+        limit: usize,
+    ) -> Result<Vec<DeadGroup>, StoreError>;
 
     /// Lists at most `limit` rows of the journal after a position, in order and without gaps.
     async fn list_journal(&self, after: u64, limit: usize) -> Result<Vec<Journaled>, StoreError>;

@@ -6,7 +6,7 @@ use bursar_core::hold::{Hold, HoldState};
 use bursar_core::job::{Job, JobState, Place};
 use bursar_core::name::JobKind;
 use bursar_core::scope::ScopeState;
-use bursar_core::state::{Counted, HeldKey, QueueKey, ScopeKey, Tally};
+use bursar_core::state::{Counted, DeadGroupKey, HeldKey, QueueKey, ScopeKey, Tally};
 
 use super::Report;
 
@@ -19,6 +19,7 @@ pub(crate) struct JobCounts {
     awaited: BTreeMap<ScopeKey, u64>,
     states: BTreeMap<(QueueKey, JobState), i64>,
     held: BTreeMap<HeldKey, i128>,
+    dead: BTreeMap<DeadGroupKey, i64>,
 }
 
 #[derive(Default)]
@@ -46,6 +47,9 @@ impl JobCounts {
         for (unit, amount) in &job.life.held {
             let key = (tenant.clone(), job.queue.clone(), job.kind.clone(), unit.clone());
             *self.held.entry(key).or_default() += amount;
+        }
+        if let Some(group) = job.dead_group() {
+            *self.dead.entry(group).or_default() += 1;
         }
         for scope in job.life.lease.iter().flat_map(|lease| &lease.slots) {
             *self.slots.entry((tenant.clone(), scope.clone())).or_default() += 1;
@@ -139,6 +143,26 @@ impl Report {
         for ((tenant, queue, kind, unit), actual) in sums.into_iter().filter(|(_, actual)| *actual != 0) {
             let text = format!("no stored sum held for {kind} in {unit:?}, its jobs hold {actual}");
             self.violation(format!("{tenant}/{queue}: {text}"));
+        }
+    }
+
+    /// Checks the stored fingerprint of a finished job, by which the jobs of a group are found.
+    pub(crate) fn check_fingerprint(&mut self, job: &Job, stored: Option<&str>) {
+        if job.dead_fingerprint().as_deref() != stored {
+            self.violation(format!("{}: it would not be found by the fingerprint of its error", job.id));
+        }
+    }
+
+    /// Checks the stored numbers of dead jobs by group.
+    pub(crate) fn check_dead(&mut self, jobs: &JobCounts, stored: impl Iterator<Item = (DeadGroupKey, i64)>) {
+        let mut groups: BTreeMap<DeadGroupKey, (i64, i64)> =
+            jobs.dead.iter().map(|(key, actual)| (key.clone(), (*actual, 0))).collect();
+        stored.for_each(|(key, stored)| groups.entry(key).or_default().1 += stored);
+        for ((tenant, queue, kind, fingerprint), (actual, stored)) in groups {
+            if actual != stored {
+                let text = format!("{stored} dead jobs of {kind} are counted with the error {fingerprint}");
+                self.violation(format!("{tenant}/{queue}: {text}, there are {actual}"));
+            }
         }
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bursar_core::answer::Answer;
 use bursar_core::id::JobId;
-use bursar_core::job::{End, Finish, HeartbeatItem, JobSpec, LeaseRequest};
-use bursar_core::name::{JobKind, Queue, WorkerName};
+use bursar_core::job::{End, Finish, HeartbeatItem, JobError, JobSpec, LeaseRequest};
+use bursar_core::name::{JobKind, Queue, Tenant, WorkerName};
 use bursar_core::payload::Payload;
 use bursar_core::request::{Charge, Command, Op, Request, Settle};
 use bursar_store::conformance::CommitRequests;
@@ -143,4 +143,56 @@ async fn batches_of_leases_heartbeats_and_completions_take_few_statements() {
     assert_eq!((one.0, one.1, one.2), (many.0, many.1, many.2), "fifty workers take as many statements as one");
     assert!(many.3 <= WORK_WAL_MAX, "bytes of WAL a job that is completed and settled: {}", many.3);
     assert!(store.verify().await.unwrap().is_ok());
+}
+
+#[tokio::test]
+async fn jobs_that_die_take_as_few_statements_and_are_counted_by_their_error() {
+    let (store, url) = open_with(1, PostgresOptions { connections: 1, ..PostgresOptions::default() }).await;
+    define(&store, &["team"], 1_000_000).await;
+    sqlx::raw_sql("CREATE EXTENSION pg_stat_statements").execute(store.pool()).await.unwrap();
+    let batch: Vec<_> = (0..3 * EACH).map(|_| held()).collect();
+    done_all(store.commit_requests(&batch, LockPolicy::Skip).await);
+    // The first round prepares the statements.
+    for _ in 0..3 {
+        let (answers, ..) = measure(&store, &url, vec![lease(0)]).await;
+        let leased = leases(&answers).remove(0);
+        let die = |n: usize| {
+            let error = JobError::new(["timeout", "refused"][n % 2], "");
+            End::Fail { error, retryable: false, retry_after: None, usage: None }
+        };
+        let ends = leased.iter().enumerate().map(|(n, (job, fence))| Finish { job: *job, fence: *fence, end: die(n) });
+        let (_, statements, _) = measure(&store, &url, vec![Op::Finish { items: ends.collect() }]).await;
+        println!("{statements} statements for {EACH} jobs that die");
+        assert!(statements <= WORK_STATEMENTS_MAX, "{statements} statements");
+    }
+    let before = counters(&store, &url).await;
+    let groups = store.list_dead_groups(&Tenant::built_in(), None, None, 10).await.unwrap();
+    let after = counters(&store, &url).await;
+    assert_eq!(groups.iter().map(|group| group.count).collect::<Vec<_>>(), [15, 15]);
+    assert_eq!(after.statements - before.statements, 1, "to list the groups");
+    assert!(store.verify().await.unwrap().is_ok());
+}
+
+#[tokio::test]
+async fn figures_of_many_queues_take_as_many_statements_as_those_of_one() {
+    let (store, url) = open_with(1, PostgresOptions { connections: 1, ..PostgresOptions::default() }).await;
+    let queues: Vec<Queue> = (0..100).map(|n| Queue::new(format!("q{n:02}")).unwrap()).collect();
+    for queue in &queues {
+        let jobs = vec![JobSpec::new(queue.clone(), JobKind::new("work").unwrap(), Payload::default())];
+        done(one(&store, &Op::Submit(Command { jobs, ..Command::default() }).into()).await);
+    }
+    sqlx::raw_sql("CREATE EXTENSION pg_stat_statements").execute(store.pool()).await.unwrap();
+    let tenant = Tenant::built_in();
+    for many in [1, 100] {
+        let before = counters(&store, &url).await;
+        let listed = store.list_queues(&tenant, None, many).await.unwrap();
+        let names: Vec<Queue> = listed.into_iter().map(|(queue, _)| queue).collect();
+        assert_eq!(names, queues[..many]);
+        let figures = store.figures(&tenant, &names, 0).await.unwrap();
+        let after = counters(&store, &url).await;
+        assert!(figures.iter().all(|figures| figures.counts.len() == 2 && figures.oldest_waiting.is_some()));
+        let statements = after.statements - before.statements;
+        println!("{statements} statements to list {many} queues with their figures");
+        assert!(statements <= 4, "{statements} statements: the queues, the clock, the counts, the oldest jobs");
+    }
 }

@@ -5,6 +5,7 @@ mod counts;
 mod grants;
 mod job_keys;
 mod locks;
+mod sessions;
 mod support;
 
 use std::sync::Arc;
@@ -33,7 +34,7 @@ async fn migrations_run_once_when_four_nodes_start_at_once() {
     });
     for node in nodes.collect::<Vec<_>>() {
         let store = node.await.unwrap().expect("every node opens");
-        assert_eq!(store.health().await.unwrap().schema, 1);
+        assert_eq!(store.health().await.unwrap().schema, 2);
     }
 }
 
@@ -42,7 +43,7 @@ async fn printed_migrations_work_and_a_newer_schema_is_refused() {
     let url = fresh_database();
     let not_migrating = || bursar_store::Setup { migrate: false, ..setup(1) };
     let closed = PostgresStore::open(&url, not_migrating(), PostgresOptions::default()).await;
-    assert!(matches!(closed.err(), Some(StoreError::NotMigrated { found: 0, needed: 1 })));
+    assert!(matches!(closed.err(), Some(StoreError::NotMigrated { found: 0, needed: 2 })));
 
     let mut conn = PgConnection::connect(&url).await.unwrap();
     let sql = sqlx::AssertSqlSafe(bursar_store::postgres::migration_sql());
@@ -51,7 +52,7 @@ async fn printed_migrations_work_and_a_newer_schema_is_refused() {
 
     sqlx::query("UPDATE bursar.meta SET value = '9' WHERE key = 'schema'").execute(&mut conn).await.unwrap();
     let newer = PostgresStore::open(&url, setup(1), PostgresOptions::default()).await;
-    assert!(matches!(newer.err(), Some(StoreError::NewerSchema { found: 9, known: 1 })));
+    assert!(matches!(newer.err(), Some(StoreError::NewerSchema { found: 9, known: 2 })));
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! Holds: placement, commit, release, extension, expiry.
 
+use bursar_core::answer::Answer;
 use bursar_core::decide::Rules;
 use bursar_core::request::{Charge, Command, Op, Request, Settle};
 use bursar_core::time::Span;
@@ -152,7 +153,7 @@ fn an_extension_postpones_expiry_up_to_the_maximum_lifetime() {
         extend h 10s                   => extended to 40s
         after 35s
         state h                        => held
-        extend h 1h                    => extended to 25s
+        extend h 1h                    => extended to 25s, ttl_lowered
         extend h 1s                    => hold h cannot be extended beyond 2026-11-15T12:01:30.000002Z, its longest life
         extend h 0s                    => by_ms must be at least 1
         extend h 31d                   => by_ms must be at most 2592000000
@@ -171,8 +172,10 @@ fn the_ttl_is_clamped_by_the_budgets() {
         define a 10/lifetime                   => done
         define b 10/lifetime ttl=1s..2s..3s    => done
         hold h1 a=0                            => h1 held 1m: a 10/10 lifetime
-        hold h2 a=0 ttl=1ms                    => h2 held 5s: a 10/10 lifetime
-        hold h3 a=0 ttl=1d                     => h3 held 5m: a 10/10 lifetime
+        hold h2 a=0 ttl=1ms                    => h2 held 5s, ttl_raised: a 10/10 lifetime
+        hold h3 a=0 ttl=1d key=k               => h3 held 1h, ttl_lowered: a 10/10 lifetime
+        hold h3 a=0 ttl=1d key=k               => again: h3 held 1h, ttl_lowered: a 10/10 lifetime
+        hold h9 a=0 ttl=1h                     => h9 held 1h: a 10/10 lifetime
         hold h4 b=0                            => h4 held 2s: b 10/10 lifetime
         hold h5 a=0 b=0                        => h5 held 3s: a 10/10 lifetime, b 10/10 lifetime
         hold h6 c=0(1/day)                     => h6 held 1m: c 1/1 day@UTC
@@ -188,6 +191,29 @@ fn the_ttl_is_clamped_by_the_budgets() {
     let hold = Op::Submit(Command { charges, settle: Settle::Hold { ttl }, ..Command::default() });
     let answer = World::default().commit(vec![Request::from(hold)]).remove(0);
     assert_eq!(answer.unwrap_err().to_string(), "ttl_ms must be at most 9223372036854776");
+}
+
+#[test]
+fn the_longest_ttl_of_an_installation_is_for_budgets_that_set_none() {
+    let mut world = World::with(Rules { hold_ttl_max: Span::from_secs(90), ..Rules::default() });
+    world.tell(
+        "
+        define a 10/lifetime                   => done
+        define b 10/lifetime ttl=1s..2h        => done
+        define c 10/lifetime parent=b          => done
+        hold h1 a=0 ttl=2m                     => h1 held 90s, ttl_lowered: a 10/10 lifetime
+        hold h2 b=0 ttl=2h                     => h2 held 2h: b 10/10 lifetime
+        hold h3 c=0 ttl=2h                     => h3 held 90s, ttl_lowered: c 10/10 lifetime, b 10/10 lifetime
+        define d 10/lifetime ttl=2s..1s..9s    => hold.ttl_ms must have 1 ≤ ttl_ms_min ≤ ttl_ms ≤ ttl_ms_max ≤ 30 days
+        ",
+    );
+    let charges = vec![Charge::new(scope("a"), 0)];
+    let ttl = Some(Span::from_secs(120));
+    let hold = Op::Submit(Command { charges, settle: Settle::Hold { ttl }, ..Command::default() });
+    let answer = world.commit(vec![Request::from(hold)]).remove(0).unwrap().answer;
+    let Answer::Submitted(done) = answer else { panic!("{answer:?}") };
+    let clamped = done.hold.unwrap().clamped.unwrap();
+    assert_eq!(clamped.to_string(), "2m were requested; the hold got 1m30s, the most that its budgets allow");
 }
 
 #[test]

@@ -249,6 +249,32 @@ fn dead_jobs_can_be_retried_discarded_or_moved() {
 }
 
 #[test]
+fn dead_jobs_are_grouped_by_queue_kind_and_error_until_they_leave() {
+    story(
+        "enqueue a b c attempts=1       => a b c
+         enqueue d attempts=1 kind=mix  => d
+         lease 9                        => a#1 b#1 c#1 d#1
+         dead                           =>
+         fail a#1 timeout               => dead
+         after 5s                       =>
+         fail b#1 timeout               => dead
+         fail c#1 refused               => dead
+         + fail d#1 refused             => dead
+         dead                           => 1 mix of q: refused, over 0 s; 2 work of q: timeout, over 5 s; 1 work of q: refused, over 0 s
+         retry a                        => queued
+         dead                           => 1 mix of q: refused, over 0 s; 1 work of q: timeout, over 0 s; 1 work of q: refused, over 0 s
+         discard b                      => cancelled
+         move d r                       => queued
+         dead                           => 1 work of q: refused, over 0 s
+         retry b                        => queued
+         lease 9                        => a#2 b#2
+         fail a#2 refused               => dead
+         + fail b#2 refused             => dead
+         dead                           => 3 work of q: refused, over 0 s",
+    );
+}
+
+#[test]
 fn a_job_between_attempts_can_be_retried_at_once() {
     story(
         "enqueue a retry=1h     => a

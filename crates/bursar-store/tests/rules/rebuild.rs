@@ -10,7 +10,7 @@ use bursar_core::scope::ScopeState;
 use bursar_core::state::{Counted, ScopeKey};
 use bursar_core::time::Span;
 use bursar_store::prelude::*;
-use bursar_store::{Clock, Cost, HeldSum};
+use bursar_store::{Clock, Cost, DeadGroup, HeldSum};
 use futures_util::FutureExt;
 
 use crate::story::World;
@@ -28,6 +28,7 @@ struct Tables {
     schedules: Vec<(ScheduleName, Schedule)>,
     costs: Vec<Cost>,
     held: Vec<HeldSum>,
+    dead: Vec<DeadGroup>,
 }
 
 impl World {
@@ -80,6 +81,7 @@ impl World {
                 .unwrap()
                 .unwrap(),
             held: self.store.list_held(&Tenant::built_in(), None, None, 1_000).now_or_never().unwrap().unwrap(),
+            dead: self.dead_groups(),
         }
     }
 }
@@ -90,9 +92,8 @@ impl World {
         let tenant = Tenant::built_in();
         let queues = self.store.list_queues(&tenant, None, 100).now_or_never().unwrap().unwrap();
         let figures = |queue: &Queue| {
-            let key = (tenant.clone(), queue.clone());
             let mut counts: BTreeMap<Counted, i64> = BTreeMap::new();
-            for (what, count) in self.store.figures(&key, i64::MIN).now_or_never().unwrap().unwrap().counts {
+            for (what, count) in self.figures(queue).counts {
                 let due = what == Counted::In(JobState::Scheduled);
                 *counts.entry(if due { Counted::In(JobState::Queued) } else { what }).or_default() += count;
             }

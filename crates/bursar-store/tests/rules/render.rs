@@ -26,7 +26,10 @@ impl World {
         let words = match &outcome.answer {
             Answer::Submitted(submitted) => self.submitted(line, submitted),
             Answer::Settled(settled) => settled_words(settled),
-            Answer::Extended { expires_at, .. } => format!("extended to {}", self.how_long(*expires_at)),
+            Answer::Extended { expires_at, clamped, .. } => {
+                let warning = clamped.map(|clamped| format!(", {}", clamped.warning())).unwrap_or_default();
+                format!("extended to {}{warning}", self.how_long(*expires_at))
+            }
             Answer::Credited(charge) => format!("credited: {}", left(std::slice::from_ref(charge))),
             Answer::Minted { expires_at, .. } => format!("minted for {}", self.how_long(*expires_at)),
             Answer::Swept { count } => format!("swept {count}"),
@@ -46,7 +49,10 @@ impl World {
         if let Some(placed) = &submitted.hold {
             let name = line.split_whitespace().nth(1).unwrap().to_owned();
             let known = self.holds.iter().find(|(_, id)| **id == placed.id).map(|(name, _)| name.clone());
-            let for_how_long = self.how_long(placed.expires_at);
+            let mut for_how_long = self.how_long(placed.expires_at);
+            for warning in submitted.warnings() {
+                for_how_long = format!("{for_how_long}, {warning}");
+            }
             said.push(format!("{} held {for_how_long}: {}", known.as_ref().unwrap_or(&name), left(&placed.charges)));
             let dry = line.split_whitespace().any(|word| word == "dry");
             if known.is_none() && !dry {

@@ -160,6 +160,7 @@ impl World {
             ["job", name] => self.job_words(name),
             ["due"] => self.due_words(),
             ["figures", queue] => self.figure_words(queue),
+            ["dead"] => self.dead_words(),
             ["line", queue, key] => self.line_words(queue, key),
             _ => return self.schedule_look(&words),
         })
@@ -309,7 +310,7 @@ fn budget<'a>(limits: &[&str], value: impl Fn(&str) -> Option<&'a str>) -> Budge
         let parts: Vec<Span> = policy.split("..").map(span).collect();
         budget.hold.ttl_min = parts[0];
         budget.hold.ttl = (parts.len() > 2).then(|| parts[1]);
-        budget.hold.ttl_max = parts[parts.len() - 1];
+        budget.hold.ttl_max = Some(parts[parts.len() - 1]);
     }
     budget
 }

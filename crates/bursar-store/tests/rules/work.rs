@@ -8,7 +8,7 @@
 //! | … `room=5`, `=5`, `none` | the reported usage |
 //! | `cancel a`, `retry`, `discard`, `rescue`, `resume`, `forget`, `move a r`, `edit a prio=1 delay=5s` | operations on jobs |
 //! | `queue q paused concurrency=1 rate=2/10s key_concurrency=1 key_rate=2/10s keep=1d` | defines a queue |
-//! | `job a`, `due`, `figures q`, `line q key` | reads |
+//! | `job a`, `due`, `figures q`, `dead`, `line q key` | reads |
 
 use bursar_core::answer::{Answer, Finished, Submitted};
 use bursar_core::id::JobId;
@@ -22,8 +22,8 @@ use bursar_core::refusal::Refusal;
 use bursar_core::request::{Act, Charge, Command, Op, Settle};
 use bursar_core::state::Counted;
 use bursar_core::time::Span;
-use bursar_store::Clock;
 use bursar_store::prelude::*;
+use bursar_store::{Clock, DeadGroup, Figures};
 use futures_util::FutureExt;
 
 use crate::story::{World, scope, span};
@@ -202,8 +202,7 @@ impl World {
     }
 
     pub(crate) fn figure_words(&self, name: &str) -> String {
-        let key = (Tenant::built_in(), queue(name));
-        let figures = self.store.figures(&key, i64::MIN).now_or_never().unwrap().unwrap();
+        let figures = self.figures(&queue(name));
         let mut sums: Vec<(String, i64)> = Vec::new();
         for (what, count) in figures.counts {
             let what = match what {
@@ -218,6 +217,26 @@ impl World {
             }
         }
         sums.iter().map(|(what, sum)| format!("{sum} {what}")).collect::<Vec<_>>().join(", ")
+    }
+
+    pub(crate) fn figures(&self, queue: &Queue) -> Figures {
+        let queues = std::slice::from_ref(queue);
+        self.store.figures(&Tenant::built_in(), queues, i64::MIN).now_or_never().unwrap().unwrap().remove(0)
+    }
+
+    pub(crate) fn dead_groups(&self) -> Vec<DeadGroup> {
+        self.store.list_dead_groups(&Tenant::built_in(), None, None, 1_000).now_or_never().unwrap().unwrap()
+    }
+
+    pub(crate) fn dead_words(&self) -> String {
+        let mut groups = self.dead_groups();
+        groups.sort_by_key(|group| (group.queue.clone(), group.kind.clone(), group.first_at));
+        let words = |group: &DeadGroup| {
+            let DeadGroup { queue, kind, count, error, first_at, last_at, .. } = group;
+            let over = last_at.micros() - first_at.micros();
+            format!("{count} {kind} of {queue}: {}, over {} s", error.kind, over / 1_000_000)
+        };
+        groups.iter().map(words).collect::<Vec<_>>().join("; ")
     }
 
     pub(crate) fn line_words(&self, name: &str, key: &str) -> String {

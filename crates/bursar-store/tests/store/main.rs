@@ -6,6 +6,7 @@ mod ask;
 mod backup;
 mod closure;
 mod damage;
+mod dead_groups;
 mod files;
 mod log;
 mod second_thread;

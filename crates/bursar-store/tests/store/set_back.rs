@@ -59,7 +59,7 @@ async fn setting_back_a_journal_ahead_of_the_clock_keeps_balances() {
     let store = open(&path, &clock).await;
     let limits = ["lifetime", "day", "rolling:3600000"].map(|window| Limit::new(1_000, window.parse().unwrap()));
     let mut budget = Budget::new(limits);
-    budget.hold.ttl_max = Span::from_days(30);
+    budget.hold.ttl_max = Some(Span::from_days(30));
     one(&store, Op::Define { scope: key_of(SCOPE).1, budget }).await;
     one(&store, spend(100)).await;
     let kept = placed(&one(&store, hold_for(10, 5 * 86_400)).await);

@@ -182,7 +182,7 @@ impl CommandBuilder {
         let receipt = command.submit().await?;
         let placed =
             receipt.done.hold.clone().ok_or_else(|| Error::Internal("a hold command placed no hold".into()))?;
-        Ok((Held::new(bursar, placed.id, placed.expires_at), receipt))
+        Ok((Held::new(bursar, placed.id, placed.expires_at, placed.clamped), receipt))
     }
 
     /// Executes the command in the caller's own PostgreSQL transaction, whose isolation level must be READ COMMITTED. The

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bursar_core::answer::{Answer, Settled};
+use bursar_core::hold::ClampedTtl;
 use bursar_core::id::HoldId;
 use bursar_core::refusal::Refusal;
 use bursar_core::request::{Actual, Op};
@@ -21,12 +22,13 @@ pub struct Held {
     bursar: Option<Bursar>,
     id: HoldId,
     expires_at: Time,
+    clamped: Option<ClampedTtl>,
     floor: Option<Actual>,
 }
 
 impl Held {
-    pub(crate) fn new(bursar: Bursar, id: HoldId, expires_at: Time) -> Held {
-        Held { bursar: Some(bursar), id, expires_at, floor: None }
+    pub(crate) fn new(bursar: Bursar, id: HoldId, expires_at: Time, clamped: Option<ClampedTtl>) -> Held {
+        Held { bursar: Some(bursar), id, expires_at, clamped, floor: None }
     }
 
     /// Returns the id of the hold.
@@ -37,6 +39,12 @@ impl Held {
     /// Returns when the hold expires.
     pub fn expires_at(&self) -> Time {
         self.expires_at
+    }
+
+    /// Returns the time to live that was requested and the one that the hold got, if the budgets' policies changed it. Also
+    /// set by an extension that was cut.
+    pub fn clamped(&self) -> Option<ClampedTtl> {
+        self.clamped
     }
 
     /// Sets the units that dropping the handle commits, instead of releasing the hold. Use this once something has been
@@ -65,8 +73,9 @@ impl Held {
     pub async fn extend(&mut self, by: Duration) -> Result<Time, Error> {
         let bursar = self.bursar.as_ref().expect("only settling consumes the handle");
         match bursar.execute(Op::Extend { hold: self.id, by: Span::from(by) }).await? {
-            Answer::Extended { expires_at, .. } => {
+            Answer::Extended { expires_at, clamped, .. } => {
                 self.expires_at = expires_at;
+                self.clamped = clamped;
                 Ok(expires_at)
             }
             other => Err(unexpected(&other)),

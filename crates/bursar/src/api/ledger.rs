@@ -177,7 +177,7 @@ impl Ledger<'_> {
     /// Returns a handle of an existing hold. Dropping the handle settles the hold, like any [`Held`].
     pub async fn held(&self, id: HoldId) -> Result<Held, Error> {
         let hold = self.find(id).await?.ok_or(Refusal::UnknownHold { hold: id })?;
-        Ok(Held::new(self.0.clone(), id, hold.expires_at))
+        Ok(Held::new(self.0.clone(), id, hold.expires_at, None))
     }
 
     /// Returns a hold of this tenant as stored. A hold that has expired but was not swept yet is still stored as held:

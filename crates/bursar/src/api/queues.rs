@@ -8,6 +8,7 @@ use bursar_core::refusal::Invalid;
 use bursar_core::request::Op;
 use bursar_core::state::Counted;
 use bursar_core::time::Time;
+use bursar_store::Figures;
 
 use crate::api::instance::Bursar;
 use crate::error::Error;
@@ -38,9 +39,86 @@ pub struct QueueFigures {
     pub oldest_waiting: Option<Time>,
     /// When the oldest current lease started.
     pub oldest_lease: Option<Time>,
+    /// The first minute since 1970 that the figures cover.
+    first_minute: i64,
+    /// The counts by minute that are not zero.
+    by_minute: Vec<(Counted, i64)>,
 }
 
+/// What happened in a queue, minute by minute. All lists have the same length. From [`QueueFigures::series`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueSeries {
+    /// When the first minute began. The last one is the current minute.
+    pub from: Time,
+    /// Jobs enqueued in each minute.
+    pub enqueued: Vec<i64>,
+    /// Jobs that succeeded in each minute.
+    pub succeeded: Vec<i64>,
+    /// Jobs cancelled in each minute.
+    pub cancelled: Vec<i64>,
+    /// Jobs that became dead in each minute.
+    pub dead: Vec<i64>,
+    /// Attempts that failed in each minute.
+    pub failed_attempts: Vec<i64>,
+}
+
+/// The microseconds of a minute.
+const MINUTE: i64 = 60_000_000;
+
 impl QueueFigures {
+    fn new(found: Figures, first_minute: i64, minutes: u32) -> QueueFigures {
+        let (by_minute, now): (Vec<_>, Vec<_>) =
+            found.counts.into_iter().partition(|(counted, _)| counted.minute().is_some());
+        let mut figures = QueueFigures {
+            minutes,
+            oldest_waiting: found.oldest_waiting,
+            oldest_lease: found.oldest_lease,
+            first_minute,
+            ..QueueFigures::default()
+        };
+        for (counted, count) in now.iter().chain(&by_minute) {
+            *match *counted {
+                Counted::In(state) => figures.states.entry(state).or_insert(0),
+                Counted::Enqueued(_) => &mut figures.enqueued,
+                Counted::Ended(JobState::Succeeded, _) => &mut figures.succeeded,
+                Counted::Ended(JobState::Cancelled, _) => &mut figures.cancelled,
+                Counted::Ended(_, _) => &mut figures.dead,
+                Counted::Failed(_) => &mut figures.failed_attempts,
+            } += count;
+        }
+        QueueFigures { by_minute, ..figures }
+    }
+
+    /// Returns the counts of each minute, oldest first, with zeros for minutes in which nothing happened.
+    pub fn series(&self) -> QueueSeries {
+        let zeros = vec![0; self.minutes as usize];
+        let mut series = QueueSeries {
+            from: Time::from_micros(self.first_minute.saturating_mul(MINUTE)),
+            enqueued: zeros.clone(),
+            succeeded: zeros.clone(),
+            cancelled: zeros.clone(),
+            dead: zeros.clone(),
+            failed_attempts: zeros,
+        };
+        for (counted, count) in &self.by_minute {
+            let counts = match counted {
+                Counted::In(_) => continue,
+                Counted::Enqueued(_) => &mut series.enqueued,
+                Counted::Ended(JobState::Succeeded, _) => &mut series.succeeded,
+                Counted::Ended(JobState::Cancelled, _) => &mut series.cancelled,
+                Counted::Ended(_, _) => &mut series.dead,
+                Counted::Failed(_) => &mut series.failed_attempts,
+            };
+            // A minute may have begun since the period was chosen.
+            let place = counted.minute().map_or(0, |minute| minute - self.first_minute);
+            let place = usize::try_from(place).unwrap_or(0).min(counts.len().saturating_sub(1));
+            if let Some(sum) = counts.get_mut(place) {
+                *sum += count;
+            }
+        }
+        series
+    }
+
     /// Returns the number of jobs in a state.
     pub fn count(&self, state: JobState) -> i64 {
         self.states.get(&state).copied().unwrap_or(0)
@@ -81,6 +159,24 @@ impl Queues<'_> {
         Ok(queues.into_iter().map(|(name, queue)| (name, queue.config)).collect())
     }
 
+    /// Lists the queues as [`Queues::list`] does, with their figures, in as many reads as for one queue.
+    pub async fn list_with_figures(
+        &self,
+        after: Option<&Queue>,
+        limit: usize,
+        minutes: u32,
+    ) -> Result<Vec<(Queue, QueueConfig, QueueFigures)>, Error> {
+        let listed = self.list(after, limit).await?;
+        let (names, configs): (Vec<Queue>, Vec<QueueConfig>) = listed.into_iter().unzip();
+        let figures = self.figures_of(&names, minutes).await?;
+        Ok(names
+            .into_iter()
+            .zip(configs)
+            .zip(figures)
+            .map(|((name, config), figures)| (name, config, figures))
+            .collect())
+    }
+
     /// Returns the figures of a queue: its jobs now, and what happened in the last `minutes`, which are kept for seven
     /// days.
     pub async fn figures(
@@ -88,26 +184,15 @@ impl Queues<'_> {
         queue: impl TryInto<Queue, Error = Invalid>,
         minutes: u32,
     ) -> Result<QueueFigures, Error> {
-        let key = (self.0.context.tenant.clone(), queue.try_into()?);
+        let figures = self.figures_of(&[queue.try_into()?], minutes).await?.pop();
+        figures.ok_or_else(|| Error::Internal("a queue has no figures".into()))
+    }
+
+    async fn figures_of(&self, queues: &[Queue], minutes: u32) -> Result<Vec<QueueFigures>, Error> {
+        let (store, tenant) = (&self.0.inner.store, &self.0.context.tenant);
         let minutes = minutes.max(1);
-        let now = self.0.now().await?.micros().div_euclid(60_000_000);
-        let found = self.0.inner.store.figures(&key, now - i64::from(minutes) + 1).await?;
-        let mut figures = QueueFigures {
-            minutes,
-            oldest_waiting: found.oldest_waiting,
-            oldest_lease: found.oldest_lease,
-            ..QueueFigures::default()
-        };
-        for (counted, count) in found.counts {
-            match counted {
-                Counted::In(state) => *figures.states.entry(state).or_insert(0) += count,
-                Counted::Enqueued(_) => figures.enqueued += count,
-                Counted::Ended(JobState::Succeeded, _) => figures.succeeded += count,
-                Counted::Ended(JobState::Cancelled, _) => figures.cancelled += count,
-                Counted::Ended(_, _) => figures.dead += count,
-                Counted::Failed(_) => figures.failed_attempts += count,
-            }
-        }
-        Ok(figures)
+        let first_minute = self.0.now().await?.micros().div_euclid(MINUTE) - i64::from(minutes) + 1;
+        let found = store.figures(tenant, queues, first_minute).await?;
+        Ok(found.into_iter().map(|found| QueueFigures::new(found, first_minute, minutes)).collect())
     }
 }

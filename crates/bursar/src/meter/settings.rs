@@ -145,8 +145,8 @@ impl MeterSettings {
     /// Returns the budget of a caller with these limits.
     pub(crate) fn budget(&self, limits: Vec<Limit>) -> Budget {
         let mut budget = Budget { unit: "units".into(), ..Budget::new(limits) };
-        budget.hold.ttl_max = self.hold().into();
-        budget.hold.ttl_min = budget.hold.ttl_min.min(budget.hold.ttl_max);
+        budget.hold.ttl_max = Some(self.hold().into());
+        budget.hold.ttl_min = budget.hold.ttl_min.min(self.hold().into());
         budget
     }
 }

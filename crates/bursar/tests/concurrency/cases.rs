@@ -37,7 +37,7 @@ cases! {
 fn define(world: &World, scope: &str, cap: i64) {
     let mut budget = Budget::new([Limit::new(cap, Window::Lifetime)]);
     budget.hold.ttl_min = Span::from_millis(1);
-    budget.hold.ttl_max = Span::from_days(1);
+    budget.hold.ttl_max = Some(Span::from_days(1));
     world.run(world.bursar.ledger().define(scope, budget)).expect("the budget is defined");
 }
 

@@ -18,12 +18,18 @@ async fn dead_jobs_are_retried_moved_and_discarded() {
             jobs.fail(leased.id, leased.life.fence, Failure::new("bad", "x").for_good()).await.unwrap();
             dead.push(leased.id);
         }
+        let group = jobs.dead_groups(None, None, 10).await.unwrap().remove(0);
+        let died = |id| async move { jobs.find(id).await.unwrap().unwrap().life.run_at };
+        assert_eq!((group.count, group.error.kind.as_str()), (3, "bad"));
+        assert_eq!((group.first_at, group.last_at), (died(dead[0]).await, died(dead[2]).await));
+        assert_eq!(bursar.tenant("other").unwrap().jobs().dead_groups(None, None, 10).await.unwrap(), []);
         assert_eq!(jobs.retry(dead[0]).await.unwrap().state, JobState::Queued);
         assert_eq!(jobs.discard(dead[1]).await.unwrap().state, JobState::Cancelled);
         assert_eq!(jobs.move_to(dead[2], "other").await.unwrap().state, JobState::Queued);
         assert_eq!(lease_one(&bursar, "other").await.id, dead[2]);
         assert_eq!(lease_one(&bursar, "q").await.id, dead[0]);
         assert!(jobs.discard(dead[0]).await.unwrap_err().is_wrong_state());
+        assert_eq!(jobs.dead_groups(None, None, 10).await.unwrap(), []);
         bursar.close().await;
     }
 }

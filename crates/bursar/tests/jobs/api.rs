@@ -103,6 +103,14 @@ async fn queues_are_defined_paused_and_counted() {
         let listed = queues.list(None, 10).await.unwrap();
         assert_eq!(listed, [("q".try_into().unwrap(), QueueConfig { paused: true, ..config })]);
         assert_eq!(bursar.tenant("other").unwrap().queues().list(None, 10).await.unwrap(), []);
+        let mut with_figures = queues.list_with_figures(None, 10, 5).await.unwrap();
+        let (name, _, figures) = with_figures.remove(0);
+        assert_eq!((name.as_str(), figures.count(JobState::Leased), figures.enqueued), ("q", 1, 1));
+        let series = figures.series();
+        assert_eq!((series.enqueued.len(), series.enqueued.iter().sum::<i64>()), (5, 1));
+        assert_eq!(series.dead, [0; 5]);
+        assert_eq!(series.from.micros() % 60_000_000, 0);
+        assert!(with_figures.is_empty());
         bursar.close().await;
     }
 }

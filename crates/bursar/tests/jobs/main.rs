@@ -7,6 +7,7 @@ mod home;
 mod processes;
 mod rows;
 mod schedules;
+mod server_log;
 mod upkeep;
 mod wake;
 mod worker;

@@ -353,6 +353,14 @@ async fn queues_and_schedules_are_there(bursar: &Bursar, known: Known) {
     let figures = queues.figures("media", 1).await.unwrap();
     let states = [JobState::Queued, JobState::Scheduled, JobState::Leased, JobState::AwaitingBudget, JobState::Dead];
     assert_eq!(states.map(|state| figures.count(state)), [5, 3, 3, 1, 1]);
+    // Version 1 did not group dead jobs.
+    let groups = bursar.jobs().dead_groups(None, None, 10).await.unwrap();
+    let dead = job(bursar, known.id("dead_job")).await;
+    assert_eq!(groups.len(), 1);
+    assert_eq!(
+        (groups[0].count, groups[0].last_at, &groups[0].error),
+        (1, dead.life.run_at, &dead.life.error.unwrap())
+    );
 
     let schedules = bursar.schedules();
     assert_eq!(schedules.list(None, 10).await.unwrap().len(), 2);
@@ -418,6 +426,7 @@ async fn rows(bursar: &Bursar) -> Vec<String> {
     let schedules = bursar.schedules().list(None, 1_000).await.unwrap();
     rows.extend(schedules.iter().map(|schedule| format!("{schedule:?}")));
     rows.extend(jobs.costs(0..=100_000, None, 1_000).await.unwrap().iter().map(|cost| format!("{cost:?}")));
+    rows.extend(jobs.dead_groups(None, None, 1_000).await.unwrap().iter().map(|group| format!("{group:?}")));
     rows.extend(jobs.held(None, None, 1_000).await.unwrap().iter().map(|held| format!("{held:?}")));
     rows
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use bursar_core::hold::Hold;
 use bursar_core::id::HoldId;
 use bursar_core::job::{Job, Place, compute_lines};
-use bursar_core::state::{HeldKey, ScopeKey, Tally};
+use bursar_core::state::{DeadGroupKey, HeldKey, ScopeKey, Tally};
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
@@ -19,6 +19,9 @@ use crate::postgres::rows::{LockMode, PgRows};
 use crate::postgres::{ONE_SNAPSHOT, PostgresStore};
 use crate::transaction::rows::Rows;
 use crate::verify::{self, JobCounts, PAGE, Report};
+
+/// The id, state, instant, data and fingerprint of an ended job.
+type EndedRow = (Uuid, i16, i64, Vec<u8>, Option<String>);
 
 impl PostgresStore {
     /// Checks that the columns of each job agree with its row, each job with its hold, and the sums of all jobs with scopes and figures.
@@ -61,6 +64,20 @@ impl PostgresStore {
         };
         let held = held.into_iter().map(sum).collect::<Result<Vec<_>, StoreError>>()?;
         report.check_held(&counts, held.into_iter());
+        let dead: Vec<(String, String, String, String, i64)> = sqlx::query_as(
+            "SELECT tenant, queue, kind, fingerprint, sum(count)::bigint FROM bursar.dead_groups
+             GROUP BY tenant, queue, kind, fingerprint",
+        )
+        .fetch_all(&mut *tx)
+        .await
+        .map_err(store_error)?;
+        let group = |(tenant, queue, kind, fingerprint, count)| {
+            let (tenant, queue) = (stored_name("tenant", tenant)?, stored_name("queue", queue)?);
+            let key: DeadGroupKey = (tenant, queue, stored_name("kind", kind)?, fingerprint);
+            Ok((key, count))
+        };
+        let dead = dead.into_iter().map(group).collect::<Result<Vec<_>, StoreError>>()?;
+        report.check_dead(&counts, dead.into_iter());
         self.check_scopes_of_jobs(&mut tx, report, &counts).await?;
         tx.commit().await.map_err(store_error)
     }
@@ -98,17 +115,18 @@ impl PostgresStore {
         counts: &mut JobCounts,
         after: Uuid,
     ) -> Result<Option<Uuid>, StoreError> {
-        let sql = "SELECT id, state, at, data FROM bursar.ended_jobs WHERE id > $1 ORDER BY id LIMIT $2";
-        let rows: Vec<(Uuid, i16, i64, Vec<u8>)> =
+        let sql = "SELECT id, state, at, data, fingerprint FROM bursar.ended_jobs WHERE id > $1 ORDER BY id LIMIT $2";
+        let rows: Vec<EndedRow> =
             sqlx::query_as(sql).bind(after).bind(PAGE as i64).fetch_all(&mut *conn).await.map_err(store_error)?;
         let last = rows.last().map(|(id, ..)| *id);
         let mut jobs = Vec::with_capacity(rows.len());
-        for (_, state, at, data) in rows {
+        for (_, state, at, data, fingerprint) in rows {
             let job = Job::unpack(&data)?;
             let agrees = job.life.state == state_of(i64::from(state))? && job.life.run_at.micros() == at;
             if !agrees || !job.life.state.is_final() {
                 report.violation(format!("{}: it would not be found by its state or instant", job.id));
             }
+            report.check_fingerprint(&job, fingerprint.as_deref());
             jobs.push(job);
         }
         self.check_with_holds(conn, report, counts, &jobs).await?;

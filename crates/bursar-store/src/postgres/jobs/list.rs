@@ -1,4 +1,4 @@
-//! Reads of jobs, queues, schedules and figures, without locks.
+//! Reads of jobs, queues, schedules and sums over jobs, without locks.
 //!
 //! Several statements list the distinct values of the first columns of an index (queues, flow keys, scopes) without reading all rows. A
 //! recursive query, or a loop, skips from one value to the next: a loose index scan, which PostgreSQL does not do by itself.
@@ -19,45 +19,15 @@ use uuid::Uuid;
 use super::{attach_job_payloads, columns, detached_payloads, unpack_live};
 use crate::codec::{Packed, from_json, stored_name};
 use crate::error::StoreError;
-use crate::figures::{
-    Cost, CostMark, DueJobs, Figures, HeldMark, HeldSum, JobFilter, PRIORITY_SCAN_MAX, SplitSum, first_after,
-};
+use crate::figures::{Cost, CostMark, DueJobs, HeldMark, HeldSum, JobFilter, SplitSum, first_after};
 use crate::job_list::{JobList, JobTable, PAGE};
-use crate::job_row::{parse_tally, state_number, state_of};
+use crate::job_row::{state_number, state_of};
 use crate::postgres::PostgresStore;
 use crate::postgres::error::store_error;
 use crate::postgres::payloads::cut_page;
 use crate::postgres::read::sql_limit;
 use crate::postgres::rows::{LockMode, PgRows};
 use crate::store::QUEUES_COUNTED;
-
-/// Since when the oldest job of a queue waits, from three sources, and since when the oldest lease lasts. The sources:
-///
-/// 1. Waiting jobs whose rank differs from their instant, and jobs that are behind or barred (index `jobs_waiting`).
-/// 2. Scheduled jobs that have come due (index `jobs_due`).
-/// 3. Ready jobs whose rank is their instant, of each kind the first (index `jobs_ready`). Jobs of higher priority precede it; at most
-///    [`PRIORITY_SCAN_MAX`] of them are read.
-const OLDEST: &str = "WITH RECURSIVE k(kind) AS (
-         (SELECT j.kind FROM bursar.jobs j WHERE j.state = 0 AND j.tenant = $1 AND j.queue = $2 ORDER BY j.kind LIMIT 1)
-         UNION ALL
-         SELECT (SELECT j.kind FROM bursar.jobs j
-                 WHERE j.state = 0 AND j.tenant = $1 AND j.queue = $2 AND j.kind > k.kind ORDER BY j.kind LIMIT 1)
-         FROM k WHERE k.kind IS NOT NULL)
-     SELECT
-         (SELECT at FROM bursar.jobs WHERE state < 3 AND (state > 0 OR rank <> at) AND tenant = $1 AND queue = $2
-          ORDER BY at LIMIT 1),
-         (SELECT min(at) FROM bursar.jobs
-          WHERE state IN (3, 4) AND state = 4 AND tenant = $1 AND queue = $2 AND at <= $3),
-         (SELECT min(coalesce(
-              (SELECT r.at FROM (
-                   SELECT j.rank, j.at FROM bursar.jobs j
-                   WHERE j.state = 0 AND j.tenant = $1 AND j.queue = $2 AND j.kind = k.kind
-                   ORDER BY j.rank, j.id LIMIT $4) r
-               WHERE r.rank = r.at LIMIT 1),
-              (SELECT j.rank FROM bursar.jobs j
-               WHERE j.state = 0 AND j.tenant = $1 AND j.queue = $2 AND j.kind = k.kind
-               ORDER BY j.rank, j.id LIMIT 1 OFFSET $4))) FROM k WHERE k.kind IS NOT NULL),
-         (SELECT min(rank) FROM bursar.jobs WHERE state = 6 AND tenant = $1 AND queue = $2)";
 
 impl PostgresStore {
     /// Lists live and finished jobs, in order of ids.
@@ -95,28 +65,36 @@ impl PostgresStore {
         after: Option<&Queue>,
         limit: usize,
     ) -> Result<Vec<(Queue, QueueState)>, StoreError> {
-        // The next name among queues with figures and queues with settings.
-        let next = "SELECT min(n.queue) FROM (
-                (SELECT queue FROM bursar.tallies WHERE tenant = $1 AND queue > $2 ORDER BY queue LIMIT 1)
+        // Skips to the next name among queues with figures and queues with settings.
+        let sql = "WITH RECURSIVE q(queue, n) AS (
+                SELECT x.queue, 1 FROM (
+                    SELECT min(n.queue) AS queue FROM (
+                        (SELECT queue FROM bursar.tallies WHERE tenant = $1 AND queue > $2 ORDER BY queue LIMIT 1)
+                        UNION ALL
+                        (SELECT queue FROM bursar.queues WHERE tenant = $1 AND queue > $2 ORDER BY queue LIMIT 1)) n) x
+                WHERE x.queue IS NOT NULL
                 UNION ALL
-                (SELECT queue FROM bursar.queues WHERE tenant = $1 AND queue > $2 ORDER BY queue LIMIT 1)) n";
-        let mut conn = self.acquire().await?;
-        let mut found: Vec<(Queue, QueueState)> = Vec::new();
-        while found.len() < limit {
-            let last = found.last().map(|(queue, _)| queue).or(after).map_or("", Queue::as_str);
-            let name: Option<String> = sqlx::query_scalar(next)
-                .bind(tenant.as_str())
-                .bind(last)
-                .fetch_one(&mut *conn)
-                .await
-                .map_err(store_error)?;
-            let Some(name) = name else { break };
-            let key: QueueKey = (tenant.clone(), stored_name("queue", name)?);
-            let mut rows = PgRows::new(&mut conn, self, LockMode::Read);
-            let state = rows.fetch_queues(std::slice::from_ref(&key), false).await?.into_iter().next();
-            found.push((key.1, state.map(|(_, state)| state).unwrap_or_default()));
-        }
-        Ok(found)
+                SELECT x.queue, q.n + 1 FROM q CROSS JOIN LATERAL (
+                    SELECT min(n.queue) AS queue FROM (
+                        (SELECT t.queue FROM bursar.tallies t WHERE t.tenant = $1 AND t.queue > q.queue
+                         ORDER BY t.queue LIMIT 1)
+                        UNION ALL
+                        (SELECT s.queue FROM bursar.queues s WHERE s.tenant = $1 AND s.queue > q.queue
+                         ORDER BY s.queue LIMIT 1)) n) x
+                WHERE q.n < $3 AND x.queue IS NOT NULL)
+            SELECT q.queue, s.data FROM q LEFT JOIN bursar.queues s ON s.tenant = $1 AND s.queue = q.queue ORDER BY q.n";
+        let rows: Vec<(String, Option<String>)> = sqlx::query_as(sql)
+            .bind(tenant.as_str())
+            .bind(after.map_or("", Queue::as_str))
+            .bind(sql_limit(limit))
+            .fetch_all(&mut *self.acquire().await?)
+            .await
+            .map_err(store_error)?;
+        let queue = |(name, data): (String, Option<String>)| {
+            let state = data.map(|data| from_json("queue", &data)).transpose()?;
+            Ok((stored_name("queue", name)?, state.unwrap_or_default()))
+        };
+        rows.into_iter().map(queue).collect()
     }
 
     /// Counts jobs by state. Skips from one queue to the next, so that no figures per minute are read.
@@ -138,42 +116,6 @@ impl PostgresStore {
             .await
             .map_err(store_error)?;
         counts.into_iter().map(|(what, count)| Ok((state_of(i64::from(what))?, count))).collect()
-    }
-
-    pub(in crate::postgres) async fn read_figures(
-        &self,
-        key: &QueueKey,
-        since_minute: i64,
-    ) -> Result<Figures, StoreError> {
-        let mut conn = self.acquire().await?;
-        let now = self.time(&mut conn).await?;
-        let counts: Vec<(i16, i64, i64)> = sqlx::query_as(
-            "SELECT what, minute, sum(count)::bigint FROM bursar.tallies
-             WHERE tenant = $1 AND queue = $2 AND (what < 10 OR minute >= $3)
-             GROUP BY what, minute HAVING sum(count) <> 0",
-        )
-        .bind(key.0.as_str())
-        .bind(key.1.as_str())
-        .bind(since_minute)
-        .fetch_all(&mut *conn)
-        .await
-        .map_err(store_error)?;
-        let counts = counts.into_iter().map(|(what, minute, count)| Ok((parse_tally(i64::from(what), minute)?, count)));
-        let mut counts = counts.collect::<Result<Vec<_>, StoreError>>()?;
-        counts.sort();
-        let oldest: (Option<i64>, Option<i64>, Option<i64>, Option<i64>) = sqlx::query_as(OLDEST)
-            .bind(key.0.as_str())
-            .bind(key.1.as_str())
-            .bind(now.micros())
-            .bind(PRIORITY_SCAN_MAX)
-            .fetch_one(&mut *conn)
-            .await
-            .map_err(store_error)?;
-        Ok(Figures {
-            counts,
-            oldest_waiting: [oldest.0, oldest.1, oldest.2].into_iter().flatten().min().map(Time::from_micros),
-            oldest_lease: oldest.3.map(Time::from_micros),
-        })
     }
 
     pub(in crate::postgres) async fn read_costs(

@@ -4,8 +4,8 @@
 //!
 //! # Counters
 //!
-//! Figures are sums: jobs per state and minute (`tallies`), costs per day (`costs`), and units held by jobs (`held`). All batches of a busy
-//! queue add to the same few sums, and would wait for each other's row locks. So each sum is split over up to 64 rows, its *lanes*. A
+//! Figures are sums: jobs per state and minute (`tallies`), costs per day (`costs`), units held by jobs (`held`), and dead jobs by error
+//! (`dead_groups`). All batches of a busy queue add to the same few sums, and would wait for each other's row locks. So each sum is split over up to 64 rows, its *lanes*. A
 //! connection adds to the lane of its server process (`pg_backend_pid() % 64`), and readers add up all lanes.
 
 use bursar_core::id::JobId;
@@ -34,8 +34,9 @@ const DELETE_LOCATED: &str = "DELETE FROM bursar.jobs WHERE ctid = ANY (ARRAY(SE
 const DELETE_JOBS: &str = "DELETE FROM bursar.jobs WHERE ctid = ANY (ARRAY(
         SELECT j.ctid FROM (SELECT @) AS w(id)
         CROSS JOIN LATERAL (SELECT j.ctid FROM bursar.jobs j WHERE j.id = w.id OFFSET 0) j))";
-const PUT_ENDED: &str = "INSERT INTO bursar.ended_jobs (id, tenant, queue, kind, state, at, data) SELECT @
-    ON CONFLICT (id) DO UPDATE SET queue = EXCLUDED.queue, state = EXCLUDED.state, at = EXCLUDED.at, data = EXCLUDED.data";
+const PUT_ENDED: &str = "INSERT INTO bursar.ended_jobs (id, tenant, queue, kind, state, at, data, fingerprint) SELECT @
+    ON CONFLICT (id) DO UPDATE SET queue = EXCLUDED.queue, state = EXCLUDED.state, at = EXCLUDED.at, data = EXCLUDED.data,
+        fingerprint = EXCLUDED.fingerprint";
 const DELETE_ENDED: &str = "DELETE FROM bursar.ended_jobs WHERE ctid = ANY (ARRAY(
         SELECT j.ctid FROM (SELECT @) AS w(id)
         CROSS JOIN LATERAL (SELECT j.ctid FROM bursar.ended_jobs j WHERE j.id = w.id OFFSET 0) j))";
@@ -66,6 +67,10 @@ const ADD_HELD: &str = "INSERT INTO bursar.held AS h (tenant, queue, kind, unit,
     FROM (SELECT @) AS w(tenant, queue, kind, unit, high, low)
     ON CONFLICT (tenant, queue, kind, unit, lane) DO UPDATE
     SET high = h.high + EXCLUDED.high + ((h.low + EXCLUDED.low) >> 32), low = (h.low + EXCLUDED.low) & 4294967295";
+const ADD_DEAD: &str = "INSERT INTO bursar.dead_groups AS g (tenant, queue, kind, fingerprint, lane, count)
+    SELECT w.tenant, w.queue, w.kind, w.fingerprint, pg_backend_pid() % 64, w.count
+    FROM (SELECT @) AS w(tenant, queue, kind, fingerprint, count)
+    ON CONFLICT (tenant, queue, kind, fingerprint, lane) DO UPDATE SET count = g.count + EXCLUDED.count";
 
 impl PgRows<'_> {
     /// Adds the parts that write jobs, their keys, queues, schedules and figures.
@@ -160,6 +165,7 @@ fn ended_columns(part: &mut Statement, jobs: &[&Job]) {
     part.array(jobs.iter().map(|job| state_number(job.life.state) as i16));
     part.array(jobs.iter().map(|job| job.life.run_at.micros()));
     part.array(jobs.iter().map(|job| finished_row(job).pack()));
+    part.array(jobs.iter().map(|job| job.dead_fingerprint()));
 }
 
 /// Writes job keys, sorted, so that transactions that insert the same keys do not deadlock.
@@ -247,5 +253,13 @@ fn write_figures(statement: &mut Statement, ws: &Workspace) {
         part.array(rows.iter().map(|((_, _, _, unit), _)| unit.as_str()));
         part.array(rows.iter().map(|(_, by)| SplitSum::from(**by).high));
         part.array(rows.iter().map(|(_, by)| SplitSum::from(**by).low));
+    });
+    let dead: Vec<_> = ws.dead.iter().filter(|(_, by)| **by != 0).collect();
+    statement.part(ADD_DEAD, &dead, |part, rows| {
+        part.array(rows.iter().map(|((tenant, ..), _)| tenant.as_str()));
+        part.array(rows.iter().map(|((_, queue, ..), _)| queue.as_str()));
+        part.array(rows.iter().map(|((_, _, kind, _), _)| kind.as_str()));
+        part.array(rows.iter().map(|((_, _, _, fingerprint), _)| fingerprint.as_str()));
+        part.array(rows.iter().map(|(_, by)| **by));
     });
 }

@@ -37,18 +37,20 @@ pub(in crate::sqlite) fn check_jobs(rows: &SqliteRows<'_>, report: &mut Report) 
         let Some((last, _)) = page.last() else { break };
         after = id(last.id.0);
     }
-    let ended = "SELECT id, state, at, data FROM bursar_ended_jobs WHERE id > ?1 ORDER BY id LIMIT ?2";
+    let ended = "SELECT id, state, at, data, fingerprint FROM bursar_ended_jobs WHERE id > ?1 ORDER BY id LIMIT ?2";
     let mut after = id(0);
     loop {
-        let page: Vec<(u128, i64, i64, Job)> = rows.all(ended, params![after, PAGE as i64], |row| {
+        let page: Vec<(u128, i64, i64, Job, Option<String>)> = rows.all(ended, params![after, PAGE as i64], |row| {
             let number = |column| row.get::<_, i64>(column).map_err(store_error);
-            Ok((get_id(row, 0).map_err(store_error)?, number(1)?, number(2)?, unpack(row, 3)?))
+            let fingerprint = row.get(4).map_err(store_error)?;
+            Ok((get_id(row, 0).map_err(store_error)?, number(1)?, number(2)?, unpack(row, 3)?, fingerprint))
         })?;
-        for (_, state, at, job) in &page {
+        for (_, state, at, job, fingerprint) in &page {
             let agrees = job.life.state == state_of(*state)? && job.life.run_at.micros() == *at;
             if !agrees || !job.life.state.is_final() {
                 report.violation(format!("{}: it would not be found by its state or instant", job.id));
             }
+            report.check_fingerprint(job, fingerprint.as_deref());
             check_job(rows, job, report)?;
             counts.add(job);
         }
@@ -72,6 +74,13 @@ pub(in crate::sqlite) fn check_jobs(rows: &SqliteRows<'_>, report: &mut Report) 
         Ok(((tenant, queue, stored_name::<JobKind>("kind", text(2)?)?, text(3)?), sum.total()))
     })?;
     report.check_held(&counts, held.into_iter());
+    let dead = rows.all("SELECT tenant, queue, kind, fingerprint, count FROM bursar_dead_groups", [], |row| {
+        let text = |column| row.get::<_, String>(column).map_err(store_error);
+        let (tenant, queue) = (stored_name::<Tenant>("tenant", text(0)?)?, stored_name::<Queue>("queue", text(1)?)?);
+        let key = (tenant, queue, stored_name::<JobKind>("kind", text(2)?)?, text(3)?);
+        Ok((key, row.get(4).map_err(store_error)?))
+    })?;
+    report.check_dead(&counts, dead.into_iter());
     Ok(counts)
 }
 

@@ -1,4 +1,4 @@
-//! Reads of jobs, queues and their figures.
+//! Reads of jobs and queues, and of sums over jobs.
 //!
 //! Several queries visit distinct values of an index (queues, kinds, flow keys): they seek from one value to the next instead of reading
 //! all rows between.
@@ -16,12 +16,12 @@ use rusqlite::{Connection, Row, params};
 use super::{LIVE, LastNames};
 use crate::codec::{from_json, stored_name};
 use crate::error::StoreError;
-use crate::figures::{Cost, CostMark, DueJobs, Figures, HeldMark, HeldSum, JobFilter, SplitSum, first_after};
+use crate::figures::{Cost, CostMark, DueJobs, HeldMark, HeldSum, JobFilter, SplitSum, first_after};
 use crate::job_list::{JobList, JobTable, PAGE};
-use crate::job_row::{parse_tally, state_number, state_of};
+use crate::job_row::{state_number, state_of};
 use crate::sqlite::error::store_error;
 use crate::sqlite::read::fill_page;
-use crate::sqlite::rows::{SqliteRows, get_id, get_time, id, unpack};
+use crate::sqlite::rows::{SqliteRows, get_id, id, unpack};
 use crate::sqlite::writer::Shared;
 use crate::store::QUEUES_COUNTED;
 
@@ -115,44 +115,6 @@ pub(in crate::sqlite) fn list_queues(
         found.push((queue, state.unwrap_or_default()));
     }
     Ok(found)
-}
-
-pub(in crate::sqlite) fn figures(
-    shared: &Shared,
-    conn: &Connection,
-    key: &QueueKey,
-    since_minute: i64,
-) -> Result<Figures, StoreError> {
-    let (rows, now) = (shared.rows(conn), shared.clock.now());
-    let (tenant, queue) = (key.0.as_str(), key.1.as_str());
-    let counts = "SELECT what, minute, count FROM bursar_tallies
-        WHERE tenant = ?1 AND queue = ?2 AND what = ?3 AND minute >= ?4 AND count <> 0";
-    let mut found = Vec::new();
-    for what in (0..7).chain(10..17).chain(20..22) {
-        let since = if what < 10 { 0 } else { since_minute };
-        found.extend(rows.all(counts, params![tenant, queue, what, since], |row| {
-            let number = |column| row.get::<_, i64>(column).map_err(store_error);
-            Ok((parse_tally(number(0)?, number(1)?)?, number(2)?))
-        })?);
-    }
-    found.sort();
-    let at = |row: &Row<'_>| get_time(row, 0).map_err(store_error);
-    let waiting = "SELECT at FROM bursar_jobs INDEXED BY bursar_jobs_waiting
-        WHERE state < 3 AND (state > 0 OR rank <> at) AND tenant = ?1 AND queue = ?2 ORDER BY at LIMIT 1";
-    let due = "SELECT at FROM bursar_jobs INDEXED BY bursar_jobs_due
-        WHERE state IN (3, 4) AND state = 4 AND tenant = ?1 AND queue = ?2 AND at <= ?3 ORDER BY at LIMIT 1";
-    // This reads the index of all leased jobs, of all queues.
-    let leased = "SELECT min(rank) FROM bursar_jobs INDEXED BY bursar_jobs_lapse
-        WHERE state = 6 AND tenant = ?1 AND queue = ?2";
-    let waiting = rows.one(waiting, params![tenant, queue], at)?;
-    let due = rows.one(due, params![tenant, queue, now.micros()], at)?;
-    let ready = rows.oldest_ready(key)?;
-    let leased = rows.one(leased, params![tenant, queue], |row| row.get::<_, Option<i64>>(0).map_err(store_error))?;
-    Ok(Figures {
-        counts: found,
-        oldest_waiting: [waiting, due, ready].into_iter().flatten().min(),
-        oldest_lease: leased.flatten().map(Time::from_micros),
-    })
 }
 
 /// Sums the jobs in each state over at most `QUEUES_COUNTED` queues. Seeks from one queue to the next instead of reading the figures

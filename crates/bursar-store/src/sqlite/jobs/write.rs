@@ -15,12 +15,16 @@ use crate::sqlite::write::EncodedRows;
 const UPDATE: &str =
     "UPDATE bursar_jobs SET queue = ?2, state = ?3, rank = ?4, at = ?5, awaits = ?6, life = ?7 WHERE id = ?1";
 const DELETE: &str = "DELETE FROM bursar_jobs WHERE id = ?1";
-const END: &str = "INSERT OR REPLACE INTO bursar_ended_jobs (id, tenant, queue, kind, state, at, data)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+const END: &str = "INSERT OR REPLACE INTO bursar_ended_jobs (id, tenant, queue, kind, state, at, data, fingerprint)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
 // The low half stays below 2^32, so that adding to it never overflows 64 bits.
 const ADD_HELD: &str = "INSERT INTO bursar_held (tenant, queue, kind, unit, high, low) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
     ON CONFLICT DO UPDATE SET high = high + excluded.high + ((low + excluded.low) >> 32),
         low = (low + excluded.low) & 4294967295";
+pub(super) const ADD_DEAD: &str = "INSERT INTO bursar_dead_groups (tenant, queue, kind, fingerprint, count)
+    VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO UPDATE SET count = count + excluded.count";
+const DELETE_GROUP: &str = "DELETE FROM bursar_dead_groups
+    WHERE tenant = ?1 AND queue = ?2 AND kind = ?3 AND fingerprint = ?4 AND count = 0";
 const DELETE_ENDED: &str = "DELETE FROM bursar_ended_jobs WHERE id = ?1";
 
 impl SqliteRows<'_> {
@@ -104,6 +108,13 @@ impl SqliteRows<'_> {
             let SplitSum { high, low } = SplitSum::from(*by);
             self.run(ADD_HELD, params![tenant.as_str(), queue.as_str(), kind.as_str(), unit, high, low])?;
         }
+        for ((tenant, queue, kind, fingerprint), by) in ws.dead.iter().filter(|(_, by)| **by != 0) {
+            let (tenant, queue, kind) = (tenant.as_str(), queue.as_str(), kind.as_str());
+            self.run(ADD_DEAD, params![tenant, queue, kind, fingerprint, by])?;
+            if *by < 0 {
+                self.run(DELETE_GROUP, params![tenant, queue, kind, fingerprint])?;
+            }
+        }
         Ok(())
     }
 }
@@ -138,9 +149,9 @@ impl Statements<'_> {
     fn end(&mut self, job: &Job) -> Result<(), StoreError> {
         let (tenant, queue, kind) = (job.tenant.as_str(), job.queue.as_str(), job.kind.as_str());
         let (state, at) = (state_number(job.life.state), job.life.run_at.micros());
-        let ended = finished_row(job);
+        let (ended, fingerprint) = (finished_row(job), job.dead_fingerprint());
         let data = ended.pack_to(&mut self.buffer);
-        self.end.run(params![id(job.id.0), tenant, queue, kind, state, at, data])?;
+        self.end.run(params![id(job.id.0), tenant, queue, kind, state, at, data, fingerprint])?;
         Ok(())
     }
 }

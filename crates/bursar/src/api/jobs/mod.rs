@@ -14,7 +14,7 @@ use bursar_core::event::Stream;
 use bursar_core::id::JobId;
 use bursar_core::job::{Job, JobSpec};
 use bursar_core::name::Queue;
-use bursar_store::{Cost, CostMark, HeldMark, HeldSum, JobFilter};
+use bursar_store::{Cost, CostMark, DeadGroup, DeadGroupMark, HeldMark, HeldSum, JobFilter};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use sqlx::PgConnection;
 
@@ -122,6 +122,20 @@ impl Jobs<'_> {
     ) -> Result<Vec<HeldSum>, Error> {
         let (store, tenant) = (&self.0.inner.store, &self.0.context.tenant);
         Ok(store.list_held(tenant, queue, after, limit.clamp(1, LIST_MAX)).await?)
+    }
+
+    /// Lists the dead jobs grouped by queue, kind and error, for one queue or all, at most `limit` groups (from 1 to 1,000).
+    /// Errors of a kind whose messages have the same words have the same fingerprint. A [`JobFilter`] with the queue, kind
+    /// and fingerprint of a group selects its jobs. For the next page, pass the mark of the last group as `after`;
+    /// [`page::is_full`](bursar_core::page::is_full) tells whether there may be one.
+    pub async fn dead_groups(
+        &self,
+        queue: Option<&Queue>,
+        after: Option<&DeadGroupMark>,
+        limit: usize,
+    ) -> Result<Vec<DeadGroup>, Error> {
+        let (store, tenant) = (&self.0.inner.store, &self.0.context.tenant);
+        Ok(store.list_dead_groups(tenant, queue, after, limit.clamp(1, LIST_MAX)).await?)
     }
 }
 

@@ -1,0 +1,265 @@
+// Enhancements only: every page works without this file.
+"use strict";
+
+const announce = (text) => {
+  const region = document.querySelector("#announce");
+  if (region) region.textContent = text;
+};
+
+// The clipboard API exists only in secure contexts; plain HTTP on another host uses a selection.
+const copy = async (text) => {
+  if (navigator.clipboard) {
+    await navigator.clipboard.writeText(text);
+    return true;
+  }
+  const area = document.createElement("textarea");
+  area.value = text;
+  area.className = "sr-only";
+  document.body.append(area);
+  area.select();
+  const done = document.execCommand("copy");
+  area.remove();
+  return done;
+};
+
+// Copy: button.copy[data-copy], or any [data-copy].
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("[data-copy]");
+  if (!button) return;
+  if (!(await copy(button.dataset.copy))) return;
+  button.classList.add("is-copied");
+  announce("Copied");
+  setTimeout(() => button.classList.remove("is-copied"), 1500);
+});
+
+// Menus close on a click elsewhere and on Escape.
+document.addEventListener("click", (event) => {
+  for (const menu of document.querySelectorAll("details.menu[open]")) {
+    if (!menu.contains(event.target)) menu.open = false;
+  }
+});
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape") return;
+  for (const menu of document.querySelectorAll("details.menu[open]")) {
+    menu.open = false;
+    menu.querySelector("summary").focus();
+  }
+});
+
+// Palette: ⌘K or Ctrl K; the .search link leads to the search page without script.
+const palette = document.querySelector("dialog.palette");
+if (palette) {
+  const show = () => {
+    if (!palette.open) palette.showModal();
+    palette.querySelector("input").select();
+  };
+  document.querySelector(".search")?.addEventListener("click", (event) => {
+    event.preventDefault();
+    show();
+  });
+  document.addEventListener("keydown", (event) => {
+    if ((event.metaKey || event.ctrlKey) && event.key.toLowerCase() === "k") {
+      event.preventDefault();
+      show();
+    }
+  });
+  palette.addEventListener("click", (event) => {
+    if (event.target === palette) palette.close();
+  });
+  palette.addEventListener("keydown", (event) => {
+    const links = [...palette.querySelectorAll(".palette-list a")];
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    const active = links.findIndex((link) => link.classList.contains("is-active"));
+    if (step && links.length) {
+      event.preventDefault();
+      const next = links[(active + step + links.length) % links.length];
+      for (const link of links) {
+        link.classList.toggle("is-active", link === next);
+        link.setAttribute("aria-selected", String(link === next));
+      }
+      next.scrollIntoView({ block: "nearest" });
+      palette.querySelector("input").setAttribute("aria-activedescendant", next.id);
+    } else if (event.key === "Enter" && active >= 0) {
+      event.preventDefault();
+      links[active].click();
+    }
+  });
+  if (palette.hasAttribute("data-show")) show();
+}
+
+// Selection: the action bar counts checked rows; the box in the head checks all of the page.
+for (const form of document.querySelectorAll("form[data-select]")) {
+  const boxes = [...form.querySelectorAll("tbody input[type=checkbox]")];
+  const all = form.querySelector("thead input[type=checkbox]");
+  const label = form.querySelector(".selected");
+  const update = () => {
+    const count = boxes.filter((box) => box.checked).length;
+    if (all) {
+      all.checked = count > 0 && count === boxes.length;
+      all.indeterminate = count > 0 && count < boxes.length;
+    }
+    if (label) label.textContent = count ? `${count} selected` : "None selected";
+    for (const button of form.querySelectorAll("[data-needs-selection]")) button.disabled = count === 0;
+  };
+  all?.addEventListener("change", () => {
+    for (const box of boxes) box.checked = all.checked;
+    update();
+  });
+  form.addEventListener("change", update);
+  update();
+}
+
+// Theme: the server renders data-theme from the cookie, so that there is no flash.
+for (const button of document.querySelectorAll("button[data-set-theme]")) {
+  button.addEventListener("click", () => {
+    const theme = button.dataset.setTheme;
+    if (theme === "system") delete document.documentElement.dataset.theme;
+    else document.documentElement.dataset.theme = theme;
+    document.cookie = `bursar_theme=${theme}; Path=/; SameSite=Strict; Max-Age=31536000`;
+    for (const other of document.querySelectorAll("button[data-set-theme]")) {
+      other.setAttribute("aria-pressed", String(other === button));
+    }
+  });
+}
+
+// Live: when an event arrives, load the page again and replace the parts that differ. Pages whose rows must not move show a bar
+// with the number of events instead.
+const REFRESH_MS = 1000;
+const source = document.body.dataset.events;
+if (source) {
+  const indicator = document.querySelector("#live");
+  const tell = (on) => {
+    if (!indicator) return;
+    indicator.classList.toggle("is-on", on);
+    indicator.classList.toggle("is-off", !on);
+    indicator.firstElementChild.textContent = on ? "live" : "reconnecting";
+  };
+  const mode = document.body.dataset.liveMode;
+  let due = false;
+  let busy = false;
+  let last = 0;
+
+  const refresh = async () => {
+    if (busy || document.hidden) return;
+    busy = true;
+    due = false;
+    last = Date.now();
+    try {
+      const answer = await fetch(location.href, { credentials: "same-origin", redirect: "manual" });
+      if (answer.ok) replace(new DOMParser().parseFromString(await answer.text(), "text/html"));
+    } catch {
+      due = true;
+    } finally {
+      busy = false;
+    }
+    if (due) soon();
+  };
+
+  const replace = (page) => {
+    for (const part of document.querySelectorAll("[data-live]")) {
+      const next = page.getElementById(part.id);
+      // A part that is being used stays as it is: a menu that is open, a row that is selected, a field that has the focus.
+      const used = part.contains(document.activeElement) && document.activeElement !== document.body;
+      if (!next || used || part.querySelector("details[open], input:checked") || part.innerHTML === next.innerHTML) continue;
+      part.innerHTML = next.innerHTML;
+      part.className = next.className;
+    }
+    document.dispatchEvent(new CustomEvent("bursar:refreshed"));
+  };
+
+  let timer = 0;
+  const soon = () => {
+    due = true;
+    if (timer || busy) return;
+    timer = setTimeout(() => {
+      timer = 0;
+      refresh();
+    }, Math.max(0, last + REFRESH_MS - Date.now()));
+  };
+
+  const news = document.querySelector("button.news");
+  let count = 0;
+  const announceNews = () => {
+    if (!news) return;
+    count += 1;
+    news.hidden = false;
+    news.textContent = `${count} new ${count === 1 ? "event" : "events"}: show`;
+  };
+  news?.addEventListener("click", () => {
+    count = 0;
+    news.hidden = true;
+    refresh();
+  });
+
+  // Progress is not stored, so the report itself is shown.
+  const progress = (report) => {
+    const percent = document.querySelector("#progress-percent");
+    if (!percent || typeof report.percent !== "number") return;
+    percent.textContent = ` ${Math.round(report.percent)} %`;
+    document.querySelector("#progress-bar")?.setAttribute("width", `${Math.min(100, Math.max(0, report.percent))}%`);
+    const message = document.querySelector("#progress-message");
+    if (message && report.message) message.textContent = report.message;
+  };
+
+  const stream = new EventSource(source);
+  stream.onopen = () => tell(true);
+  stream.onerror = () => tell(false);
+  stream.onmessage = (message) => {
+    const event = JSON.parse(message.data);
+    if (event.kind === "ready") return;
+    if (event.kind === "progress") progress(event);
+    else if (mode === "announce") announceNews();
+    else soon();
+  };
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden && due) soon();
+  });
+  window.addEventListener("pagehide", () => stream.close());
+}
+
+// Times: what was "3 s ago" when the page was rendered goes on.
+const seconds = { s: 1, min: 60, h: 3600, days: 86400 };
+const inWords = (span) => {
+  if (span < 90) return `${Math.round(span)} s`;
+  if (span < 90 * 60) return `${Math.round(span / seconds.min)} min`;
+  if (span < 48 * 3600) return `${Math.round(span / seconds.h)} h`;
+  return `${Math.round(span / seconds.days)} days`;
+};
+setInterval(() => {
+  if (document.hidden) return;
+  for (const time of document.querySelectorAll("time[datetime]")) {
+    if (!/^(in |now$)|( ago$)/.test(time.textContent)) continue;
+    const ahead = (Date.parse(time.dateTime) - Date.now()) / 1000;
+    const words = Math.abs(ahead) < 1 ? "now" : ahead > 0 ? `in ${inWords(ahead)}` : `${inWords(-ahead)} ago`;
+    if (time.textContent !== words) time.textContent = words;
+  }
+}, 1000);
+
+// The palette finds ids, scopes and queues while one types.
+if (palette) {
+  const input = palette.querySelector("input[name=q]");
+  const found = palette.querySelector(".palette-list");
+  const pages = found.innerHTML;
+  let latest = 0;
+  input.addEventListener("input", async () => {
+    const text = input.value.trim();
+    const mine = ++latest;
+    if (!text) {
+      found.innerHTML = pages;
+      return;
+    }
+    const url = new URL("/search", location.origin);
+    url.searchParams.set("q", text);
+    url.searchParams.set("part", "1");
+    const tenant = palette.querySelector("input[name=tenant]");
+    if (tenant) url.searchParams.set("tenant", tenant.value);
+    const answer = await fetch(url, { credentials: "same-origin" });
+    if (mine !== latest || !answer.ok) return;
+    const all = document.createElement("div");
+    all.innerHTML = pages;
+    const named = [...all.querySelectorAll("a")].filter((link) => link.textContent.toLowerCase().includes(text.toLowerCase()));
+    found.innerHTML = await answer.text();
+    found.append(...named);
+    found.querySelectorAll("a").forEach((link, place) => { link.id = `found-${place}`; });
+  });
+}

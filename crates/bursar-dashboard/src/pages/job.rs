@@ -1,0 +1,319 @@
+//! One job: its state, timeline, attempts, payload, result and cost.
+
+use axum::Router;
+use axum::extract::Path;
+use axum::response::Response;
+use axum::routing::{get, post};
+use bursar_client::{JobId, JobState};
+use bursar_core::notation::{Unit, about};
+use bursar_wire::bulk::EditBody;
+use bursar_wire::event::EventAnswer;
+use bursar_wire::hold::HoldAnswer;
+use bursar_wire::job::{AttemptAnswer, JobAnswer};
+use maud::{Markup, html};
+
+use crate::Shared;
+use crate::failure::Failure;
+use crate::shell::{self, Live, head_of};
+use crate::view::{amount, badge, form, json, list, time};
+use crate::visit::{Act, Flash, Visit, encoded};
+
+/// Events shown.
+const EVENTS: usize = 100;
+
+pub(crate) fn routes() -> Router<Shared> {
+    Router::new()
+        .route("/jobs/{id}", get(show))
+        .route("/jobs/{id}/retry", post(retry))
+        .route("/jobs/{id}/cancel", post(cancel))
+        .route("/jobs/{id}/discard", post(discard))
+        .route("/jobs/{id}/edit", post(edit))
+}
+
+async fn show(visit: Visit, Path(id): Path<String>) -> Result<Response, Failure> {
+    let id: JobId = id.parse()?;
+    let client = &visit.client;
+    let job = client.jobs().show(id).await?.into_inner();
+    let attempts = client.jobs().attempts(id).await?.into_inner().items;
+    let events = client.jobs().events(id, None, EVENTS).await?.into_inner().items;
+    let hold = match (job.hold, visit.may("commands.read")) {
+        (Some(hold), true) => client.holds().show(hold).await.ok().map(|hold| hold.into_inner()),
+        _ => None,
+    };
+    let unit = unit_of(&visit, &job, hold.as_ref()).await;
+    let body = html! {
+        (head(&visit, &job))
+        section.card data-live #state aria-label="State" { (flow(&visit, &job)) }
+        div.cols.is-aside {
+            div.stack {
+                section.card data-live #timeline { div.card-head { h2 { "Timeline" } } div.card-body { (timeline(&events)) } }
+                section.card { div.card-head { h2 { "About" } } div.card-body { (about_job(&visit, &job)) } }
+            }
+            div.stack {
+                section.card data-live #cost { (cost(&visit, &job, hold.as_ref(), &unit)) }
+                section.card data-live #attempts { (attempts_of(&visit, &attempts)) }
+                section.card { div.card-head { h2 { "Payload" } } (json::payload(&job.payload)) }
+                @if job.result.as_str() != "null" {
+                    section.card data-live #result { div.card-head { h2 { "Result" } } (json::payload(&job.result)) }
+                }
+                @if job.metadata.as_str() != "null" {
+                    section.card { div.card-head { h2 { "Metadata" } } (json::payload(&job.metadata)) }
+                }
+            }
+        }
+    };
+    Ok(shell::page(&visit, &format!("{} {id}", job.kind), &Live::Replace(format!("job:{id}")), &body))
+}
+
+/// Returns the unit that the job is charged in: that of the first scope of its hold or cost.
+async fn unit_of(visit: &Visit, job: &JobAnswer, hold: Option<&HoldAnswer>) -> Unit {
+    let held = hold.and_then(|hold| hold.charges.first()).map(|charge| charge.scope.clone());
+    let Some(scope) = held.or_else(|| job.cost.first().map(|cost| cost.scope.clone())) else { return Unit::default() };
+    match visit.client.budgets().show(&scope).await {
+        Ok(budget) => amount::unit_of(&budget.into_inner()),
+        Err(_) => Unit::default(),
+    }
+}
+
+fn head(visit: &Visit, job: &JobAnswer) -> Markup {
+    let path = format!("/jobs/{}", job.id);
+    let queue = format!("/queues/{}", encoded(job.queue.as_str()));
+    let title = html! { (job.kind) (badge::job(job.state)) };
+    let id = job.id.to_string();
+    let meta = html! { span.id { (id) (list::copy(&id)) } };
+    let ended = matches!(job.state, JobState::Dead | JobState::Cancelled | JobState::Succeeded);
+    let acts = html! {
+        @if visit.may("jobs.operate") {
+            @if matches!(job.state, JobState::Dead | JobState::Cancelled | JobState::Scheduled) {
+                (form::with_reason(visit, &format!("{path}/retry"), "Retry", "", &html! {}))
+            }
+            @if !ended {
+                (form::with_reason(visit, &format!("{path}/edit"), "Edit", "", &form::field("priority", "Priority", &job.priority.to_string(), "0")))
+            }
+            @if job.state == JobState::Dead { (form::with_reason(visit, &format!("{path}/discard"), "Discard", "is-danger", &html! {})) }
+        }
+        @if visit.may("jobs.cancel") && !ended { (form::with_reason(visit, &format!("{path}/cancel"), "Cancel", "is-danger", &html! {})) }
+    };
+    head_of(visit, &[("/jobs", "Jobs"), (&queue, job.queue.as_str())], &title, &meta, &acts)
+}
+
+/// Shows the states that a job passes through.
+fn flow(visit: &Visit, job: &JobAnswer) -> Markup {
+    let ended = matches!(job.state, JobState::Succeeded | JobState::Cancelled | JobState::Dead);
+    let leased = job.state == JobState::Leased;
+    let class = |past: bool, now: bool| {
+        if now {
+            "is-now"
+        } else if past {
+            "is-past"
+        } else {
+            "is-next"
+        }
+    };
+    let lease = job.lease.as_ref();
+    html! {
+        ol.flow {
+            li class=(class(true, false)) { span.state { "enqueued" } span.detail { (time::relative(job.enqueued_at.as_deref(), visit.now)) } }
+            @if !ended && !leased {
+                li.is-now { span.state { (badge::job_word(job.state)) } span.detail {
+                    @match &job.awaits {
+                        Some(scope) => { "until " a href=(visit.url(&format!("/budgets/{}", encoded(scope.as_str())))) { (scope) } " has units" }
+                        None => { "ready " (time::relative(job.run_at.as_deref(), visit.now)) }
+                    }
+                } }
+            }
+            li class=(class(ended && job.attempts > 0, leased)) {
+                span.state { "running" span #progress-percent {} }
+                @if let Some(lease) = lease {
+                    svg.bar width="100%" height="8" role="img" aria-label="Progress" { rect.bar-track width="100%" height="8" {} rect.bar-posted #progress-bar width="0%" height="8" {} }
+                    span.detail { span #progress-message { "on " (lease.worker) } }
+                }
+            }
+            @match job.state {
+                JobState::Dead => li.is-now.is-dead { span.state { "dead" } span.detail { (time::relative(job.run_at.as_deref(), visit.now)) } },
+                JobState::Cancelled => li.is-now { span.state { "cancelled" } span.detail { (time::relative(job.run_at.as_deref(), visit.now)) } },
+                JobState::Succeeded => li.is-past { span.state { "settled" } span.detail { (time::relative(job.run_at.as_deref(), visit.now)) } },
+                _ => li.is-next { span.state { "settled" } },
+            }
+        }
+        div.card-foot {
+            "Attempt " strong { (job.attempts) @if let Some(most) = job.max_attempts { " of " (most) } }
+            @if let Some(lease) = lease {
+                " · worker " (lease.worker) " · fence " span.num { (lease.fence) }
+                " · lease ends " (time::relative(lease.expires_at.as_deref(), visit.now))
+            }
+            @if job.cancelling { " · " (badge::badge("warn", "told to stop")) }
+        }
+    }
+}
+
+fn timeline(events: &[EventAnswer]) -> Markup {
+    html! {
+        ol.timeline {
+            @for event in events.iter().rev() {
+                li class=(timeline_class(&event.kind)) {
+                    (time::clock(event.at.as_deref()))
+                    span.dot {}
+                    span { (sentence(event)) @if let Some(note) = note(event) { span.note { (note) } } }
+                }
+            }
+        }
+    }
+}
+
+fn timeline_class(kind: &str) -> &'static str {
+    match kind {
+        "job.failed" | "job.rescued" | "job.dead_lettered" => "is-bad",
+        "job.succeeded" => "is-good",
+        _ => "",
+    }
+}
+
+/// Describes an event of a job in words.
+fn sentence(event: &EventAnswer) -> String {
+    let text = |name: &str| event.data[name].as_str().unwrap_or_default().to_owned();
+    let actor = event.actor.id.as_deref().unwrap_or(&event.actor.kind);
+    match event.kind.as_ref() {
+        "job.enqueued" => format!("enqueued by {actor}"),
+        "job.leased" => format!("leased by {}, attempt {}", text("worker"), event.data["attempt"]),
+        "job.succeeded" => "succeeded".to_owned(),
+        "job.failed" => format!("attempt {} failed", event.data["attempt"]),
+        "job.rescued" => format!("attempt {} was lost: its lease expired", event.data["attempt"]),
+        "job.snoozed" => "put off by its worker".to_owned(),
+        "job.returned" => "handed back by its worker".to_owned(),
+        "job.dead_lettered" => "dead".to_owned(),
+        "job.parked" => format!("waits for {}", text("scope")),
+        "job.resumed" => format!("{} has units again", text("scope")),
+        "job.retried" => format!("retried by {actor}"),
+        "job.cancelling" => format!("told to stop by {actor}"),
+        "job.cancelled" => format!("cancelled by {actor}"),
+        "job.discarded" => format!("discarded by {actor}"),
+        "job.moved" => format!("moved to {} by {actor}", text("queue")),
+        "job.edited" => format!("edited by {actor}"),
+        "job.billed" => "charged".to_owned(),
+        "hold.placed" => "hold placed".to_owned(),
+        "hold.committed" => "hold committed".to_owned(),
+        "hold.released" => "hold released".to_owned(),
+        kind => kind.to_owned(),
+    }
+}
+
+fn note(event: &EventAnswer) -> Option<String> {
+    let message = event.data["error"]["message"].as_str().map(str::to_owned);
+    message.or_else(|| event.reason.clone())
+}
+
+fn about_job(visit: &Visit, job: &JobAnswer) -> Markup {
+    html! {
+        dl.kv {
+            dt { "Queue" } dd { a href=(visit.url(&format!("/queues/{}", encoded(job.queue.as_str())))) { (job.queue) } }
+            dt { "Priority" } dd.num { (job.priority) }
+            @if let Some(key) = &job.key { dt { "Flow key" } dd { code { (key) } } }
+            @if !job.tags.is_empty() { dt { "Tags" } dd { @for tag in &job.tags { span.tag { (tag) } " " } } }
+            @if let Some(key) = &job.idempotency_key { dt { "Idempotency key" } dd { code { (key) } } }
+            @if let Some(parent) = &job.parent { dt { "Caused by" } dd { (list::id(&visit.url(&format!("/jobs/{parent}")), &parent.to_string())) } }
+            @if let Some(trace) = &job.traceparent { dt { "Trace" } dd { code { (trace) } } }
+            dt { "Enqueued" } dd { (job.enqueued_at.as_deref().map(time::exact).unwrap_or_default()) }
+        }
+    }
+}
+
+fn cost(visit: &Visit, job: &JobAnswer, hold: Option<&HoldAnswer>, unit: &Unit) -> Markup {
+    let link = |scope: &bursar_client::Scope| html! { a href=(visit.url(&format!("/budgets/{}", encoded(scope.as_str())))) { (scope) } };
+    html! {
+        div.card-head {
+            h2 { "Hold and cost" }
+            @if let Some(hold) = hold { span.meta { (badge::of_word(hold.state.as_str())) } span.more { (list::plain_id(&hold.id.to_string())) } }
+        }
+        div.card-body {
+            @if hold.is_none() && job.cost.is_empty() { p.muted { "This job is not paid for by a hold and has cost nothing." } }
+            @if let Some(hold) = hold {
+                dl.kv {
+                    @for charge in &hold.charges {
+                        dt { "Held" }
+                        dd { span.num { (unit.format(charge.amount)) } " on " (link(&charge.scope)) @for ancestor in &charge.ancestors { " → " (link(ancestor)) } }
+                    }
+                }
+            }
+            @if !job.cost.is_empty() {
+                dl.kv { @for cost in &job.cost { dt { "Spent" } dd { span.num { (unit.format(cost.amount)) } " on " (link(&cost.scope)) } } }
+            }
+        }
+    }
+}
+
+fn attempts_of(visit: &Visit, attempts: &[AttemptAnswer]) -> Markup {
+    html! {
+        div.card-head { h2 { "Attempts" } span.meta { (attempts.len()) } }
+        @if attempts.is_empty() {
+            div.card-body { p.muted { "No worker has leased this job yet." } }
+        } @else {
+            ol.attempts {
+                @for attempt in attempts.iter().rev() {
+                    li {
+                        div.row {
+                            @match attempt.end.as_deref() {
+                                Some(end) => (badge::badge(if end == "succeeded" { "succeeded" } else if end == "failed" || end == "rescued" { "failed" } else { "off" }, &format!("{} {end}", attempt.attempt))),
+                                None => (badge::badge("running", &format!("{} running", attempt.attempt))),
+                            }
+                            span { "on " (attempt.worker) }
+                            span.quiet {
+                                @match time::between(attempt.began_at.as_deref(), attempt.ended_at.as_deref()) {
+                                    Some(took) => { "after " (took) }
+                                    None => { "for " (time::since(attempt.began_at.as_deref(), visit.now).map(about).unwrap_or_default()) }
+                                }
+                            }
+                            @if let Some(error) = &attempt.error {
+                                a.end href=(visit.url(&format!("/jobs?fingerprint={}", encoded(&error.fingerprint)))) { "jobs with this error" }
+                            }
+                        }
+                        @if let Some(error) = &attempt.error { code.error-text { (error.kind) ": " (error.message) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+async fn retry(Path(id): Path<String>, act: Act) -> Result<Response, Failure> {
+    let id: JobId = id.parse()?;
+    let done = act.visit.client.jobs().retry(id, act.field("reason")).await;
+    Ok(told(&act, id, done.map(drop).map_err(Failure::from), "The job runs again."))
+}
+
+async fn cancel(Path(id): Path<String>, act: Act) -> Result<Response, Failure> {
+    let id: JobId = id.parse()?;
+    let done = act.visit.client.jobs().cancel(id, act.field("reason")).await;
+    Ok(told(
+        &act,
+        id,
+        done.map(drop).map_err(Failure::from),
+        "The job is cancelled; a worker that has it is told to stop.",
+    ))
+}
+
+async fn discard(Path(id): Path<String>, act: Act) -> Result<Response, Failure> {
+    let id: JobId = id.parse()?;
+    let done = act.visit.client.jobs().discard(id, act.field("reason")).await;
+    Ok(told(&act, id, done.map(drop).map_err(Failure::from), "The job is discarded."))
+}
+
+async fn edit(Path(id): Path<String>, act: Act) -> Result<Response, Failure> {
+    let id: JobId = id.parse()?;
+    let Some(Ok(priority)) = act.field("priority").map(str::parse) else {
+        return Ok(act
+            .visit
+            .go(&format!("/jobs/{id}"), &Flash::Failed("The priority must be a whole number.".to_owned())));
+    };
+    let change = EditBody { priority: Some(priority), delay_ms: None, reason: act.field("reason").map(str::to_owned) };
+    let done = act.visit.client.jobs().edit(id, &change).await;
+    Ok(told(&act, id, done.map(drop).map_err(Failure::from), "The job is changed."))
+}
+
+fn told(act: &Act, id: JobId, done: Result<(), Failure>, text: &str) -> Response {
+    let path = format!("/jobs/{id}");
+    match done {
+        Ok(()) => act.visit.done(&path, text),
+        Err(failure) => act.visit.go(&path, &Flash::Failed(failure.text())),
+    }
+}

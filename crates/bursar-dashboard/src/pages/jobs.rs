@@ -1,0 +1,347 @@
+//! Jobs: filters in the URL, and acts on a selection or on all that match.
+
+use axum::Router;
+use axum::extract::Query;
+use axum::response::Response;
+use axum::routing::{get, post};
+use bursar_client::{Client, JobId, JobQuery, JobState};
+use bursar_wire::bulk::{ActedAnswer, FilterBody, SelectionBody};
+use bursar_wire::job::JobAnswer;
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use crate::Shared;
+use crate::failure::Failure;
+use crate::shell::{self, Live, head_of};
+use crate::view::{badge, form, list, time};
+use crate::visit::{Act, Visit, encoded};
+
+/// Jobs on a page.
+const PAGE: usize = 100;
+/// Jobs that a preview counts and an act changes at most.
+const ACT_MAX: usize = 10_000;
+
+pub(crate) fn routes() -> Router<Shared> {
+    Router::new().route("/jobs", get(show)).route("/jobs/-/preview", post(preview)).route("/jobs/-/act", post(act_on))
+}
+
+/// The filter of the page, as its URL has it. An empty field matches every job.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct JobFilter {
+    #[serde(default)]
+    state: String,
+    #[serde(default)]
+    queue: String,
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    key: String,
+    #[serde(default)]
+    tag: String,
+    #[serde(default)]
+    fingerprint: String,
+    #[serde(default)]
+    cursor: Option<String>,
+}
+
+fn given(text: &str) -> Option<&str> {
+    Some(text.trim()).filter(|text| !text.is_empty())
+}
+
+impl JobFilter {
+    fn body(&self) -> Result<FilterBody, Failure> {
+        Ok(FilterBody {
+            queue: given(&self.queue).map(TryInto::try_into).transpose()?,
+            kind: given(&self.kind).map(TryInto::try_into).transpose()?,
+            key: given(&self.key).map(TryInto::try_into).transpose()?,
+            tag: given(&self.tag).map(TryInto::try_into).transpose()?,
+            fingerprint: given(&self.fingerprint).map(str::to_owned),
+            state: given(&self.state).and_then(|state| JobState::ALL.into_iter().find(|known| known.as_str() == state)),
+        })
+    }
+
+    fn query(&self) -> Result<JobQuery, Failure> {
+        let FilterBody { queue, kind, key, tag, fingerprint, state } = self.body()?;
+        Ok(JobQuery { queue, state, kind, key, tag, fingerprint, cursor: self.cursor.clone(), limit: Some(PAGE) })
+    }
+
+    fn of(act: &Act) -> JobFilter {
+        let field = |name: &str| act.field(name).unwrap_or_default().to_owned();
+        JobFilter {
+            state: field("state"),
+            queue: field("queue"),
+            kind: field("kind"),
+            key: field("key"),
+            tag: field("tag"),
+            fingerprint: field("fingerprint"),
+            cursor: None,
+        }
+    }
+
+    fn hidden(&self) -> Markup {
+        html! { @for (name, value) in self.fields() { @if !value.is_empty() { input type="hidden" name=(name) value=(value); } } }
+    }
+
+    fn fields(&self) -> [(&'static str, &str); 6] {
+        [
+            ("state", &self.state),
+            ("queue", &self.queue),
+            ("kind", &self.kind),
+            ("key", &self.key),
+            ("tag", &self.tag),
+            ("fingerprint", &self.fingerprint),
+        ]
+    }
+}
+
+async fn show(visit: Visit, Query(filter): Query<JobFilter>) -> Result<Response, Failure> {
+    let page = visit.client.jobs().list(&filter.query()?).await?.into_inner();
+    let body = html! {
+        (head_of(&visit, &[], &html! { "Jobs" }, &html! { "Newest first" }, &html! {}))
+        section.card {
+            (filters(&visit, &filter))
+            button.news type="button" data-news="jobs" hidden {}
+            form method="post" action=(visit.url("/jobs/-/preview")) data-select {
+                (form::token(&visit))
+                (filter.hidden())
+                @if visit.may("jobs.operate") {
+                    div.actions {
+                        span.selected role="status" { "None selected" }
+                        @for act in ["retry", "cancel", "discard"] { (act_button(act)) }
+                        button.btn.is-small.is-quiet.end name="act" value="retry-all" { "Act on all that match…" }
+                    }
+                }
+                div data-live #jobs { (rows(&visit, &page.items, visit.may("jobs.operate"))) }
+            }
+            (list::pager(&visit, page.items.len(), "jobs", page.next.as_deref()))
+        }
+    };
+    Ok(shell::page(&visit, "Jobs", &Live::Announce("journal".to_owned()), &body))
+}
+
+fn act_button(act: &str) -> Markup {
+    let (label, class) = match act {
+        "retry" => ("Retry", ""),
+        "cancel" => ("Cancel", ""),
+        _ => ("Discard…", "is-danger"),
+    };
+    html! { button class={ "btn is-small " (class) } name="act" value=(act) data-needs-selection { (label) } }
+}
+
+fn filters(visit: &Visit, filter: &JobFilter) -> Markup {
+    html! {
+        form.filters method="get" action="/jobs" {
+            @if let Some(tenant) = &visit.tenant { input type="hidden" name="tenant" value=(tenant); }
+            @if !filter.fingerprint.is_empty() { input type="hidden" name="fingerprint" value=(filter.fingerprint); }
+            fieldset.field.is-full {
+                legend.sr-only { "State" }
+                div.chips {
+                    label.chip { input type="radio" name="state" value="" checked[filter.state.is_empty()]; span { "any state" } }
+                    @for state in JobState::ALL {
+                        label.chip { input type="radio" name="state" value=(state.as_str()) checked[filter.state == state.as_str()]; span { (badge::job_word(state)) } }
+                    }
+                }
+            }
+            (form::field("queue", "Queue", &filter.queue, "media"))
+            (form::field("kind", "Kind", &filter.kind, "video.*"))
+            (form::field("tag", "Tag", &filter.tag, "trial"))
+            (form::field("key", "Flow key", &filter.key, "provider-a"))
+            div.acts { button.btn.is-primary { "Filter" } a.btn.is-quiet href=(visit.url("/jobs")) { "Clear" } }
+        }
+    }
+}
+
+/// Shows jobs in a table.
+pub(crate) fn rows(visit: &Visit, jobs: &[JobAnswer], choose: bool) -> Markup {
+    if jobs.is_empty() {
+        let command = "bursar job enqueue media video.generate '{\"seconds\": 8}'";
+        return list::empty(
+            "No jobs",
+            "No job matches. Jobs are enqueued by commands, schedules or the command line.",
+            Some(command),
+        );
+    }
+    html! {
+        div.table-wrap tabindex="0" role="region" aria-label="Jobs" {
+            table.table.stacks {
+                thead { tr {
+                    @if choose { th.check scope="col" { input type="checkbox" aria-label="Select all on this page"; } }
+                    th scope="col" { "Job" } th scope="col" { "State" } th scope="col" { "Kind" } th scope="col" { "Queue" }
+                    th.num scope="col" { "Attempts" } th scope="col" { "Note" } th.num scope="col" { "Enqueued" }
+                } }
+                tbody {
+                    @for job in jobs {
+                        tr {
+                            @if choose { td.check { input type="checkbox" name="id" value=(job.id) aria-label={ "Select " (job.id) }; } }
+                            td.lead-half { (list::id(&visit.url(&format!("/jobs/{}", job.id)), &job.id.to_string())) }
+                            td.at-end { (badge::job(job.state)) }
+                            td.lead { (job.kind) }
+                            td data-label="in" { a href=(visit.url(&format!("/queues/{}", encoded(job.queue.as_str())))) { (job.queue) } }
+                            td.num data-label="attempts" { (job.attempts) }
+                            td.wide.quiet { (note(job)) }
+                            td.num { (time::relative(job.enqueued_at.as_deref(), visit.now)) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn note(job: &JobAnswer) -> String {
+    match (&job.awaits, &job.lease, &job.error) {
+        (Some(scope), ..) => format!("waits for {scope}"),
+        (_, Some(lease), _) => format!("on {}", lease.worker),
+        (_, _, Some(error)) => error.message.clone(),
+        _ => String::new(),
+    }
+}
+
+/// What an act does to many jobs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verb {
+    Retry,
+    Cancel,
+    Discard,
+}
+
+impl Verb {
+    fn of(text: &str) -> Option<Verb> {
+        match text.trim_end_matches("-all") {
+            "retry" => Some(Verb::Retry),
+            "cancel" => Some(Verb::Cancel),
+            "discard" => Some(Verb::Discard),
+            _ => None,
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Verb::Retry => "retry",
+            Verb::Cancel => "cancel",
+            Verb::Discard => "discard",
+        }
+    }
+
+    fn past(self) -> &'static str {
+        match self {
+            Verb::Retry => "retried",
+            Verb::Cancel => "cancelled",
+            Verb::Discard => "discarded",
+        }
+    }
+
+    fn effect(self) -> &'static str {
+        match self {
+            Verb::Retry => "They run again, with a new hold if they had one.",
+            Verb::Cancel => "Those that wait do not run; those that run are told to stop.",
+            Verb::Discard => "Dead jobs end for good. Their payloads stay until their retention ends.",
+        }
+    }
+
+    async fn run(self, client: &Client, selection: &SelectionBody) -> Result<ActedAnswer, Failure> {
+        Ok(match self {
+            Verb::Retry => client.jobs().retry_all(selection).await?,
+            Verb::Cancel => client.jobs().cancel_all(selection).await?,
+            Verb::Discard => client.dead().discard(selection).await?,
+        }
+        .into_inner())
+    }
+}
+
+fn selection(act: &Act, verb: Verb) -> Result<SelectionBody, Failure> {
+    let ids = act.all("id").map(str::parse::<JobId>).collect::<Result<Vec<_>, _>>()?;
+    let all = act.field("act").is_some_and(|act| act.ends_with("-all"));
+    let mut filter = JobFilter::of(act).body()?;
+    // Only dead jobs can be discarded, so that act takes no state.
+    if verb == Verb::Discard {
+        filter.state = None;
+    }
+    let reason = act.field("reason").map(str::to_owned);
+    let base = SelectionBody { reason, ..SelectionBody::default() };
+    Ok(if all {
+        SelectionBody { filter: Some(filter), limit: Some(ACT_MAX), ..base }
+    } else {
+        SelectionBody { ids, ..base }
+    })
+}
+
+/// Shows what an act would change, and asks.
+async fn preview(act: Act) -> Result<Response, Failure> {
+    let verb = act.field("act").and_then(Verb::of).ok_or(Failure::NoPage)?;
+    let all = act.field("act").is_some_and(|act| act.ends_with("-all"));
+    let selected = selection(&act, verb)?;
+    if !all && selected.ids.is_empty() {
+        return Ok(act.visit.done("/jobs", "No job was selected, so nothing was changed."));
+    }
+    let counted = verb.run(&act.visit.client, &SelectionBody { dry_run: true, ..selected.clone() }).await?;
+    let filter = JobFilter::of(&act);
+    let shown = match all {
+        true => {
+            let mut query = filter.query()?;
+            query.limit = Some(20);
+            act.visit.client.jobs().list(&query).await?.into_inner().items
+        }
+        false => Vec::new(),
+    };
+    let more = if counted.more { "at least " } else { "" };
+    let title = format!("{} {more}{} jobs?", capital(verb.word()), counted.matched);
+    let visit = &act.visit;
+    let body = html! {
+        (head_of(visit, &[("/jobs", "Jobs")], &html! { (title) }, &html! {}, &html! {}))
+        section.card.confirm {
+            div.card-body { p { (verb.effect()) } }
+            @if !shown.is_empty() { div.preview { (rows(visit, &shown, false)) } }
+            div.card-body {
+                @if all { (other_acts(visit, &act, &filter)) }
+                form.form method="post" action=(visit.url("/jobs/-/act")) {
+                    (form::token(visit))
+                    (filter.hidden())
+                    @for id in &selected.ids { input type="hidden" name="id" value=(id); }
+                    (form::field("reason", "Reason", "", "why, for the journal"))
+                    div.form-acts {
+                        button class={ "btn is-primary " (if verb == Verb::Retry { "" } else { "is-danger" }) } name="act" value=(act.field("act").unwrap_or_default()) {
+                            (capital(verb.word())) " " (counted.matched) " jobs"
+                        }
+                        a.btn.is-quiet href=(visit.url("/jobs")) { "Back" }
+                    }
+                }
+            }
+        }
+    };
+    Ok(shell::page(visit, &title, &Live::Still, &body))
+}
+
+/// Shows the other acts on the same filter.
+fn other_acts(visit: &Visit, act: &Act, filter: &JobFilter) -> Markup {
+    let chosen = act.field("act").unwrap_or_default();
+    html! {
+        form method="post" action=(visit.url("/jobs/-/preview")) {
+            (form::token(visit))
+            (filter.hidden())
+            div.acts {
+                span.muted { "Act on all that match:" }
+                @for (value, label) in [("retry-all", "Retry"), ("cancel-all", "Cancel"), ("discard-all", "Discard")] {
+                    button.btn.is-small name="act" value=(value) aria-pressed=[(value == chosen).then_some("true")] { (label) }
+                }
+            }
+        }
+    }
+}
+
+fn capital(word: &str) -> String {
+    let mut chars = word.chars();
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
+}
+
+async fn act_on(act: Act) -> Result<Response, Failure> {
+    let verb = act.field("act").and_then(Verb::of).ok_or(Failure::NoPage)?;
+    let done = verb.run(&act.visit.client, &selection(&act, verb)?).await?;
+    let refused = match done.refused {
+        0 => String::new(),
+        1 => "; the state of one did not allow it".to_owned(),
+        refused => format!("; the states of {refused} did not allow it"),
+    };
+    let rest = if done.next.is_some() { "; more jobs match: act again for the next ones" } else { "" };
+    Ok(act.visit.done("/jobs", format!("{} jobs {}{refused}{rest}.", done.done, verb.past())))
+}

@@ -1,0 +1,156 @@
+//! API keys and worker tokens. A new token is shown once.
+
+use axum::Router;
+use axum::extract::Path;
+use axum::response::Response;
+use axum::routing::{get, post};
+use bursar_wire::credential::{CredentialAnswer, KeyBody, WorkerBody};
+use bursar_wire::role::Role;
+use maud::{Markup, html};
+
+use crate::Shared;
+use crate::failure::Failure;
+use crate::shell::{self, Live, head_of};
+use crate::view::{badge, form, list, time};
+use crate::visit::{Act, Flash, Visit};
+
+/// Tokens of a class that are shown.
+const SHOWN: usize = 200;
+/// The roles that a key can have.
+const ROLES: [Role; 5] = [Role::Admin, Role::User, Role::Agent, Role::Viewer, Role::Monitor];
+
+pub(crate) fn routes() -> Router<Shared> {
+    Router::new()
+        .route("/tokens", get(show))
+        .route("/tokens/key", post(make_key))
+        .route("/tokens/worker", post(make_worker))
+        .route("/tokens/{class}/{id}/revoke", post(revoke))
+}
+
+async fn show(visit: Visit) -> Result<Response, Failure> {
+    page(&visit, None).await
+}
+
+async fn page(visit: &Visit, minted: Option<(&str, &str)>) -> Result<Response, Failure> {
+    let keys = visit.client.keys().list(None, SHOWN).await?.into_inner().items;
+    let workers = visit.client.workers().list(None, SHOWN).await?.into_inner().items;
+    let roles: Vec<(&str, &str)> = ROLES.iter().map(|role| (role.name(), role.name())).collect();
+    let body = html! {
+        (head_of(visit, &[], &html! { "Tokens" }, &html! {}, &html! {}))
+        @if let Some((name, token)) = minted { (secret(name, token)) }
+        div.cols {
+            section.card {
+                div.card-head {
+                    h2 { "API keys" }
+                    div.acts { (form::with_reason(visit, "/tokens/key", "New key", "is-small", &html! {
+                        (form::field("name", "Name", "", "shop"))
+                        (form::choice("role", "Role", "user", &roles))
+                    })) }
+                }
+                (table(visit, "key", &keys))
+            }
+            section.card {
+                div.card-head {
+                    h2 { "Workers" }
+                    div.acts { (form::with_reason(visit, "/tokens/worker", "New worker", "is-small", &html! {
+                        (form::field("name", "Name", "", "encoder"))
+                        (form::field("queues", "Queues", "*", "media-*, mail"))
+                        (form::field("kinds", "Kinds", "*", "video.*"))
+                    })) }
+                }
+                (table(visit, "worker", &workers))
+            }
+        }
+    };
+    Ok(shell::page(visit, "Tokens", &Live::Still, &body))
+}
+
+fn secret(name: &str, token: &str) -> Markup {
+    html! {
+        section.secret role="status" {
+            h2 { "The token of " (name) }
+            p { "Copy it now. It is stored nowhere in plain text, and is not shown again." }
+            div.value { code #minted { (token) } button.btn type="button" data-copy=(token) { "Copy" } }
+        }
+    }
+}
+
+fn table(visit: &Visit, class: &str, tokens: &[CredentialAnswer]) -> Markup {
+    html! {
+        @if tokens.is_empty() {
+            (list::empty("None yet", "Programs call the server with a token of their own.", None))
+        } @else {
+            div.table-wrap {
+                table.table {
+                    thead { tr { th scope="col" { "Name" } th scope="col" { "State" } th scope="col" { @if class == "key" { "Role" } @else { "Queues" } } th.num scope="col" { "Expires" } th scope="col" { span.sr-only { "Acts" } } } }
+                    tbody {
+                        @for token in tokens {
+                            tr {
+                                th scope="row" title=(token.id) { (token.name) }
+                                td { (badge::of_word(&token.state)) }
+                                td { (allowed(token)) }
+                                td.num { (time::relative(token.expires_at.as_deref(), visit.now)) }
+                                td { div.acts {
+                                    @if token.state == "good" {
+                                        (form::with_reason(visit, &format!("/tokens/{class}/{}/revoke", token.id), "Revoke", "is-small is-danger", &html! { p.hint { "It is refused from its next request on." } }))
+                                    }
+                                } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn allowed(token: &CredentialAnswer) -> Markup {
+    match (&token.role, &token.capabilities) {
+        (Some(role), _) => html! { span.tag.is-role { (role.name()) } },
+        (None, Some(capabilities)) => html! { @for queue in &capabilities.queues { span.tag { (queue) } " " } },
+        _ => html! {},
+    }
+}
+
+async fn make_key(act: Act) -> Result<Response, Failure> {
+    let role = act.field("role").and_then(|name| ROLES.into_iter().find(|role| role.name() == name));
+    let Some(role) = role else { return Ok(act.visit.go("/tokens", &Flash::Failed("Choose a role.".to_owned()))) };
+    let name = act.field("name").unwrap_or_default().to_owned();
+    let made = act.visit.client.make_key(&KeyBody { name: name.clone(), role, expires_in_ms: None }).await;
+    made_page(&act, &name, made.map(|made| made.into_inner().token)).await
+}
+
+async fn make_worker(act: Act) -> Result<Response, Failure> {
+    let name = act.field("name").unwrap_or_default().to_owned();
+    let mut capabilities = bursar_client::Capabilities::default();
+    capabilities.queues = patterns(&act, "queues")?;
+    capabilities.kinds = patterns(&act, "kinds")?;
+    let body = WorkerBody { name: name.clone(), capabilities, expires_in_ms: None };
+    let made = act.visit.client.make_worker(&body).await;
+    made_page(&act, &name, made.map(|made| made.into_inner().token)).await
+}
+
+fn patterns(act: &Act, name: &str) -> Result<Vec<bursar_client::Pattern>, Failure> {
+    let words = act.field(name).unwrap_or_default().split([',', ' ']).filter(|word| !word.is_empty());
+    Ok(words.map(bursar_client::Pattern::new).collect::<Result<_, _>>()?)
+}
+
+async fn made_page(
+    act: &Act,
+    name: &str,
+    made: Result<Option<String>, bursar_client::Error>,
+) -> Result<Response, Failure> {
+    match made {
+        Ok(Some(token)) => page(&act.visit, Some((name, &token))).await,
+        Ok(None) => {
+            Ok(act.visit.go("/tokens", &Flash::Failed("The token was made before and is not shown again.".to_owned())))
+        }
+        Err(error) => Ok(act.visit.go("/tokens", &Flash::Failed(error.to_string()))),
+    }
+}
+
+async fn revoke(Path((class, id)): Path<(String, String)>, act: Act) -> Result<Response, Failure> {
+    let tokens = if class == "worker" { act.visit.client.workers() } else { act.visit.client.keys() };
+    tokens.revoke(&id).await?;
+    Ok(act.visit.done("/tokens", "The token is revoked: it is refused from its next request on."))
+}
