@@ -107,7 +107,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("worker show", &["bursar worker show encoder"]),
     ("worker rotate", &["bursar worker rotate encoder --overlap 1h"]),
     ("worker revoke", &["bursar worker revoke encoder"]),
-    ("token create", &["bursar token create billing --role service --expires-in 90d"]),
+    ("token create", &["bursar token create billing --role user --expires-in 90d"]),
     ("token list", &["bursar token list"]),
     ("token show", &["bursar token show billing"]),
     ("token rotate", &["bursar token rotate billing --overlap 1h"]),

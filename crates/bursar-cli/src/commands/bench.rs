@@ -138,7 +138,7 @@ fn problem(error: BenchError) -> Problem {
         BenchError::Bursar(error) => error.into(),
         BenchError::Postgres(error) => {
             let detail = format!("PostgreSQL: {error}; check the URL, and that the user may create databases");
-            Problem::new(Kind::Unusable, detail)
+            Problem::new(Kind::Unavailable, detail)
         }
         other => Problem::new(Kind::Internal, other.to_string()),
     }

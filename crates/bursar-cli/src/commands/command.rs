@@ -46,5 +46,9 @@ pub(crate) async fn run(args: Commands, context: &Context) -> Result<(), Problem
         let held = done.hold.iter().flat_map(|hold| charges::scopes(&hold.charges));
         units.add(held.chain(charges::scopes(&done.posted)), context).await?;
     }
-    context.out.data(&*done, || charges::command_in(&done, &units))
+    context.out.data(&*done, || charges::command_in(&done, &units))?;
+    if let Some(clamped) = done.hold.as_ref().and_then(|hold| hold.clamped.as_ref()) {
+        context.out.note(&format!("warning: {}", charges::clamped(clamped)));
+    }
+    Ok(())
 }

@@ -103,10 +103,13 @@ pub(crate) async fn run(args: Doctor, global: GlobalArgs) -> Result<Exit, Proble
         }
         let has_token = target::has_token(&global);
         let context = Context::open(global, Access::Read).await?;
-        return report(out, remote::examine(&args, &context, &url, has_token).await);
+        let (diagnosis, reached) = remote::examine(&args, &context, &url, has_token).await;
+        let failed = if reached { Exit::Failed } else { Exit::Unavailable };
+        return report(out, &diagnosis, failed);
     }
     let global = global.load_config()?;
     let url = global.config.database.url();
+    let mut failed = Exit::Failed;
     let mut diagnosis = match Context::on_database(&global).await {
         Ok(context) => {
             let diagnosis = examine(&args, &context, url).await;
@@ -114,6 +117,7 @@ pub(crate) async fn run(args: Doctor, global: GlobalArgs) -> Result<Exit, Proble
             diagnosis?
         }
         Err(problem) if problem.kind == Kind::Unusable || exit::for_problem(problem.kind) == Exit::Unavailable => {
+            failed = exit::for_problem(problem.kind);
             unusable(&args, &global, problem).await?
         }
         Err(problem) => return Err(problem),
@@ -121,12 +125,13 @@ pub(crate) async fn run(args: Doctor, global: GlobalArgs) -> Result<Exit, Proble
     if args.selects(Component::Port) {
         diagnosis.add(port(global.config.listen).await);
     }
-    report(out, diagnosis)
+    report(out, &diagnosis, failed)
 }
 
-fn report(out: Output, diagnosis: Diagnosis) -> Result<Exit, Problem> {
-    print(out, &diagnosis)?;
-    Ok(if diagnosis.ok { Exit::Done } else { Exit::Failed })
+/// Prints the findings. `failed` is the exit code if one is bad.
+fn report(out: Output, diagnosis: &Diagnosis, failed: Exit) -> Result<Exit, Problem> {
+    print(out, diagnosis)?;
+    Ok(if diagnosis.ok { Exit::Done } else { failed })
 }
 
 /// Examines a database that cannot be opened as usual. If this user can read it, everything else is checked too.

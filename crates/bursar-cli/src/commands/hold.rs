@@ -2,7 +2,7 @@
 
 use bursar::{Amount, HoldId, IdempotencyKey, Scope, Span};
 use bursar_wire::command::{ChargeBody, CommandBody, ContextBody, SettleWord};
-use bursar_wire::hold::{ActualBody, CommitBody, HoldAnswer, SettledAnswer};
+use bursar_wire::hold::{ActualBody, ClampedAnswer, CommitBody, HoldAnswer, SettledAnswer};
 use bursar_wire::problem::Problem;
 use bursar_wire::window::LimitBody;
 use clap::{Args, Subcommand};
@@ -168,7 +168,9 @@ pub(crate) async fn run(args: Holds, context: &Context) -> Result<(), Problem> {
         }
         Holds::Extend { id, by } => {
             let extended = holds.extend(id, by.into()).await?;
-            context.out.data(&*extended, || format!("{id} expires {}", moment(extended.expires_at.as_ref())))
+            context.out.data(&*extended, || format!("{id} expires {}", moment(extended.expires_at.as_ref())))?;
+            warn_of_clamp(extended.clamped.as_ref(), context);
+            Ok(())
         }
         Holds::History { id } => {
             events::print_history(holds.history(id, None, 1_000).await?.into_inner().items, context).await
@@ -198,7 +200,16 @@ async fn submit(
         let held = done.hold.iter().flat_map(|hold| charges::scopes(&hold.charges));
         units.add(held.chain(charges::scopes(&done.posted)), context).await?;
     }
-    context.out.data(&*done, || charges::command_in(&done, &units))
+    context.out.data(&*done, || charges::command_in(&done, &units))?;
+    warn_of_clamp(done.hold.as_ref().and_then(|hold| hold.clamped.as_ref()), context);
+    Ok(())
+}
+
+/// Warns that a hold lives shorter or longer than requested.
+fn warn_of_clamp(clamped: Option<&ClampedAnswer>, context: &Context) {
+    if let Some(clamped) = clamped {
+        context.out.note(&format!("warning: {}", charges::clamped(clamped)));
+    }
 }
 
 /// Builds a command of charges, each under all of these limits. Reads the budgets, because they have the units.

@@ -1,8 +1,8 @@
 //! Commands, settled holds and the balances they leave.
 
-use bursar::Scope;
+use bursar::{Scope, Span};
 use bursar_wire::command::{ChargeAnswer, CommandAnswer};
-use bursar_wire::hold::SettledAnswer;
+use bursar_wire::hold::{ClampedAnswer, SettledAnswer};
 
 use crate::moment::moment;
 use crate::output::table;
@@ -91,6 +91,14 @@ pub(crate) fn remaining(charges: &[ChargeAnswer], units: &Units) -> String {
         })
     });
     table(&["SCOPE", "WINDOW", "LIMIT", "REMAINING"], &rows.collect::<Vec<_>>())
+}
+
+/// Describes a time to live or an extension that the budgets changed.
+pub(crate) fn clamped(clamped: &ClampedAnswer) -> String {
+    let [requested, granted] =
+        [clamped.requested_ms, clamped.granted_ms].map(|millis| Span::from_millis(millis.unsigned_abs()));
+    let (bound, flag) = if granted < requested { ("most", "--ttl-max") } else { ("least", "--ttl-min") };
+    format!("the budgets allow {granted} at {bound}, not {requested}; `bursar budget define` changes it with {flag}")
 }
 
 /// Returns the scopes whose amounts are shown: those charged, and their ancestors.

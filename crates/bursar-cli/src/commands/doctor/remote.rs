@@ -13,8 +13,8 @@ use crate::view::report;
 /// How long to wait for a server on this machine.
 const LOCAL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Checks the server that the context calls.
-pub(super) async fn examine(args: &Doctor, context: &Context, url: &str, has_token: bool) -> Diagnosis {
+/// Checks the server that the context calls. Returns the findings, and whether the server was reached.
+pub(super) async fn examine(args: &Doctor, context: &Context, url: &str, has_token: bool) -> (Diagnosis, bool) {
     let mut diagnosis = Diagnosis { ok: true, findings: Vec::new(), rebuilt: None };
     let readiness = context.client.once().ready().await;
     let reached = readiness.is_ok() || is_bursar(readiness.as_ref().err());
@@ -22,7 +22,7 @@ pub(super) async fn examine(args: &Doctor, context: &Context, url: &str, has_tok
         diagnosis.add(server(readiness, url));
     }
     if !reached {
-        return diagnosis;
+        return (diagnosis, reached);
     }
     let accepted = context.client.budgets().list("", None, 1).await;
     let readable = accepted.is_ok();
@@ -32,7 +32,7 @@ pub(super) async fn examine(args: &Doctor, context: &Context, url: &str, has_tok
     if readable && args.selects(Component::Balances) {
         diagnosis.add(balances(context).await);
     }
-    diagnosis
+    (diagnosis, reached)
 }
 
 /// Returns the state of a Bursar server on an address of this machine; `None` if another program listens there.
