@@ -3,7 +3,7 @@
 SHELL = /bin/sh
 CARGO = cargo
 
-.PHONY: help setup check test fmt bench-peers schemathesis attack
+.PHONY: help setup check test fmt bench-peers schemathesis attack container
 
 help:
 	@echo 'make setup   install what the tests need: a C compiler, PostgreSQL, curl and jq'
@@ -12,6 +12,7 @@ help:
 	@echo 'make fmt     format the sources'
 	@echo 'make schemathesis  test a throwaway server against its OpenAPI document (needs Python)'
 	@echo 'make attack        attack a throwaway server and report the results (needs Python)'
+	@echo 'make container     build the image, run it and check it (needs podman or docker, and a registry)'
 	@echo 'make bench-peers   compare Bursar with other job queues on this machine (bench/README.md)'
 
 # Tests start their own throwaway PostgreSQL and need only its programs: the file in postgresql-common keeps Debian from
@@ -58,6 +59,9 @@ attack:
 	@command -v python3 >/dev/null 2>&1 || { echo 'please install: python3' >&2; exit 1; }
 	$(CARGO) build --release --locked
 	proof/attack/run $(ASKED)
+
+container:
+	proof/container/run
 
 # PEERS passes options to the script: make bench-peers PEERS='--works drain --rounds 1'
 bench-peers: setup

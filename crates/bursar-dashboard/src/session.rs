@@ -26,10 +26,16 @@ const CODES_MAX: usize = 16;
 pub struct LoginCodes(Arc<Mutex<HashMap<String, String>>>);
 
 impl LoginCodes {
-    /// Adds a code for a token. Returns whether there was room for it.
-    pub fn add(&self, code: String, token: String) -> bool {
+    /// Returns a new code for a token; `None` if too many codes wait to be used.
+    pub fn issue(&self, token: &str) -> Option<String> {
+        let mut bytes = [0; 16];
+        getrandom::fill(&mut bytes).expect("the system provides random bytes");
+        let code: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         let mut codes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        codes.len() < CODES_MAX && codes.insert(code, token).is_none()
+        (codes.len() < CODES_MAX).then(|| {
+            codes.insert(code.clone(), token.to_owned());
+            code
+        })
     }
 
     /// Uses up a code and returns its token.
@@ -84,11 +90,13 @@ mod tests {
     #[test]
     fn a_code_signs_in_once_and_only_from_this_machine() {
         let codes = LoginCodes::default();
-        assert!(codes.add("code".into(), "token".into()));
-        assert_eq!(codes.take("code", &caller("10.0.0.1")), None);
+        let code = codes.issue("token").expect("there is room");
+        assert_eq!(codes.take(&code, &caller("10.0.0.1")), None);
         assert_eq!(codes.take("other", &caller("127.0.0.1")), None);
-        assert_eq!(codes.take("code", &caller("::ffff:127.0.0.1")), Some("token".into()));
-        assert_eq!(codes.take("code", &caller("127.0.0.1")), None);
+        assert_eq!(codes.take(&code, &caller("::ffff:127.0.0.1")), Some("token".into()));
+        assert_eq!(codes.take(&code, &caller("127.0.0.1")), None);
+        let issued = (0..100).filter_map(|_| codes.issue("token")).count();
+        assert_eq!(issued, CODES_MAX);
     }
 
     #[test]

@@ -239,7 +239,7 @@ fn message(flash: &Flash) -> Markup {
 /// Shows the head of a page: where it is, its title, and what can be done.
 pub(crate) fn head_of(visit: &Visit, crumbs: &[(&str, &str)], title: &Markup, meta: &Markup, acts: &Markup) -> Markup {
     html! {
-        div.page-head {
+        div.page-head data-live #page-head {
             @if !crumbs.is_empty() {
                 nav aria-label="Path" { ol.crumbs { @for (path, label) in crumbs { li { a href=(visit.url(path)) { (label) } } } } }
             }

@@ -176,15 +176,15 @@ pub struct SpentAnswer {
 
 /// The units posted on a scope over time: the answer of `GET /v1/budgets/{scope}/series`.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
-pub struct SeriesAnswer {
+pub struct SpendSeriesAnswer {
     pub scope: Scope,
     /// The steps of the period, oldest first.
-    pub steps: Vec<SeriesStep>,
+    pub steps: Vec<SpendStep>,
 }
 
 /// One step of a series.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
-pub struct SeriesStep {
+pub struct SpendStep {
     /// The start of the step.
     pub from: Option<String>,
     /// The end of the step.

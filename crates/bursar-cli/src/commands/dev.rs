@@ -113,12 +113,15 @@ async fn serve(
             let listen = listener.local_addr().unwrap_or(args.listen);
             let taken = Some(args.listen.port()).filter(|port| *port != 0 && *port != listen.port());
             let (command, program) = (screen::command_on(url, &tenant), screen::program());
+            let settings = Settings::default();
+            let code = settings.login_codes.issue(&token).unwrap_or_default();
             drop(listener);
             let show = |address| {
                 let screen = Screen {
                     address,
                     taken,
                     token: &token,
+                    code: &code,
                     file: &args.data.join("bursar.db"),
                     command: &command,
                     program: &program,
@@ -126,7 +129,7 @@ async fn serve(
                 };
                 show(out, &screen, url);
             };
-            server::run(bursar, listen, Settings::default(), out, show).await
+            server::run(bursar, listen, settings, out, show).await
         }
         Err(error) => Err(error.into()),
     };
@@ -152,7 +155,7 @@ fn show(out: Output, screen: &Screen<'_>, url: &str) {
     let data = json!({
         "address": screen.address.to_string(),
         "token": screen.token,
-        "login": screen::login_link(screen.address),
+        "login": screen::login_link(screen.address, screen.code),
         "database": url,
         "fleet": screen.fleet == Activity::Fleet,
     });

@@ -61,7 +61,7 @@ fn plans() -> Result<Vec<Plan>, Error> {
         plan("acme/media", &[(80 * USD, &day), (2_000 * USD, &month)], 31 * USD + 20 * CENT),
         plan(PIXEL, &[(4 * USD, &hour)], 0),
         plan(REEL, &[(USD, &hour), (12 * USD, &day)], 0),
-        plan("acme/support", &[(USD, &hour)], 0),
+        plan("acme/support", &[(120 * CENT, &hour)], 0),
         plan(ECHO, &[(12 * CENT, &ten)], 0),
         plan(INDEXER, &[(10 * CENT, &ten)], 0),
     ])

@@ -88,7 +88,8 @@ impl Orders {
         }
     }
 
-    async fn enqueue(self, bursar: &Bursar, pace: &Pace, dice: &mut Dice, number: u32) -> Result<(), Error> {
+    /// Enqueues one job, unless too many wait.
+    pub(super) async fn enqueue(self, bursar: &Bursar, pace: &Pace, dice: &mut Dice, number: u32) -> Result<(), Error> {
         let figures = bursar.queues().figures(self.queue(), 1).await?;
         if figures.count(JobState::Queued) + figures.count(JobState::Scheduled) >= WAITING_MAX {
             return Ok(());

@@ -17,6 +17,8 @@ pub(crate) struct Screen<'a> {
     pub(crate) taken: Option<u16>,
     /// The operator token.
     pub(crate) token: &'a str,
+    /// The one-time code of the link that signs a browser in.
+    pub(crate) code: &'a str,
     /// The file of the database.
     pub(crate) file: &'a Path,
     /// The command that works on this database, without a subcommand.
@@ -41,31 +43,38 @@ pub(crate) enum Activity {
 /// The widest line that needs no break.
 const COLUMNS: usize = 80;
 
-/// Returns the link that opens the dashboard.
-pub(crate) fn login_link(address: SocketAddr) -> String {
-    format!("http://{address}/")
+/// Returns the link that opens the dashboard signed in. Its code can be used once.
+pub(crate) fn login_link(address: SocketAddr, code: &str) -> String {
+    format!("http://{address}/login?code={code}")
 }
 
 impl Screen<'_> {
     /// Returns the text. It ends with the token and the link.
     pub(crate) fn text(&self) -> String {
-        let Screen { address, token, .. } = self;
+        let Screen { address, token, code, .. } = self;
         let mut lines = self.opening();
         lines.push("In another terminal, in this folder:".to_owned());
-        let shown = match self.fleet {
-            Activity::Fleet => ["top", "budget show acme/research/scout", "dead list"],
-            Activity::Quiet | Activity::UserData => ["top", "budget list", "dead list"],
-        };
-        lines.extend(shown.map(|subcommand| fitted(self.command, subcommand)));
+        lines.extend(self.suggestions());
         lines.extend([
             "Over HTTP, after the export below:".to_owned(),
             format!("  curl -H \"Authorization: Bearer $BURSAR_TOKEN\" \\\n    http://{address}/v1/budgets"),
             "The operator token, which expires after a day:".to_owned(),
             format!("export BURSAR_TOKEN={token}"),
             "Press Ctrl-C to stop. Open this page:".to_owned(),
-            format!("  {}", login_link(*address)),
+            format!("  {}", login_link(*address, code)),
         ]);
         lines.join("\n")
+    }
+
+    /// Returns commands to type. If they are too wide for a line, there is room for one of them.
+    fn suggestions(&self) -> Vec<String> {
+        let budgets = match self.fleet {
+            Activity::Fleet => "budget show acme/research/scout",
+            Activity::Quiet | Activity::UserData => "budget list",
+        };
+        let lines: Vec<String> =
+            [budgets, "dead list", "top"].map(|subcommand| fitted(self.command, subcommand)).into();
+        if lines.iter().any(|line| line.contains('\n')) { vec![fitted(self.command, budgets)] } else { lines }
     }
 
     fn opening(&self) -> Vec<String> {
@@ -146,12 +155,13 @@ mod tests {
 
     /// As long as an operator token is.
     const TOKEN: &str = "bop_10d1x9xdbdvm9aawpgq3ffbnhrn3dxdg9eck12d3rcp9ayt633xg98zn5z6drdnbjjqpr5g8svv140m2sm4w";
+    const CODE: &str = "0123456789abcdef0123456789abcdef";
     const ACTIVITIES: [Activity; 3] = [Activity::Fleet, Activity::Quiet, Activity::UserData];
 
     fn screen(fleet: Activity, program: &str, options: &str, file: &str) -> String {
         let (address, taken) = ("127.0.0.1:65535".parse().unwrap(), Some(65_534));
         let command = &format!("{program}{options}");
-        Screen { address, taken, token: TOKEN, file: Path::new(file), command, program, fleet }.text()
+        Screen { address, taken, token: TOKEN, code: CODE, file: Path::new(file), command, program, fleet }.text()
     }
 
     /// Returns the rows that a text takes on a terminal, with the line before it: the address that the server listens on.
@@ -183,7 +193,7 @@ mod tests {
         for fleet in ACTIVITIES {
             let text = screen(fleet, "bursar", "", "bursar-data/bursar.db");
             let lines: Vec<&str> = text.lines().rev().take(3).map(str::trim).collect();
-            assert_eq!(lines[0], login_link("127.0.0.1:65535".parse().unwrap()));
+            assert_eq!(lines[0], login_link("127.0.0.1:65535".parse().unwrap(), CODE));
             assert_eq!(lines[2], format!("export BURSAR_TOKEN={TOKEN}"));
             assert!(text.contains("Port 65534 is taken: this server uses 65535 instead."), "{text}");
         }

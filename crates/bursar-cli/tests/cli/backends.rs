@@ -360,7 +360,7 @@ fn flags_override_the_environment_and_conflicting_targets_are_errors() {
     }
     // An empty variable counts as unset, and commands that start a server ignore BURSAR_SERVER.
     run(&[("BURSAR_SERVER", ""), ("BURSAR_TOKEN", "")], &["budget", "show", "far"]).exits(4);
-    run(&[("BURSAR_SERVER", url)], &["dev", "--no-serve"]).exits(0);
+    run(&[("BURSAR_SERVER", url)], &["dev", "--tour"]).exits(0);
     run(&[], &["--server", url, "serve"]).exits(2);
     // Commands that work on a database only.
     for args in [&["migrate"][..], &["rebuild", "--yes"], &["sweep"], &["doctor"], &["grant", "purge"]] {

@@ -5,7 +5,7 @@ use crate::workdir::Workdir;
 #[test]
 fn a_backup_restores_the_same_journal() {
     let dir = Workdir::ready();
-    dir.run(&["dev", "--no-serve"]).exits(0);
+    dir.run(&["dev", "--tour"]).exits(0);
     let made = dir.json(&["backup", "copy.db"]);
     assert_eq!((&made["verified"]["ok"], &made["position"]), (&true.into(), &8.into()), "{made}");
     // Existing files are replaced only with --force.

@@ -1,27 +1,67 @@
 //! `bursar dev`.
 
+use std::process::Command;
+
 use serde_json::json;
 
 use crate::workdir::Workdir;
 
 #[test]
-fn dev_runs_the_demo_and_can_reuse_its_folder() {
+fn the_tour_explains_the_steps_and_can_reuse_its_folder() {
     let dir = Workdir::empty();
-    let first = dir.run(&["dev", "--no-serve"]).exits(0);
+    let first = dir.run(&["dev", "--tour"]).exits(0);
     for part in ["A command", "freed 80000", "refused: team:", "replayed: true", "hold.committed", "Try next"] {
         assert!(first.out.contains(part), "{part} is missing in\n{}", first.out);
     }
     assert!(!first.out.contains('\u{1b}'), "the output must have no colours");
     assert_eq!(first.err, "");
-    let second = dir.json(&["dev", "--no-serve"]);
+    let second = dir.json(&["dev", "--tour"]);
     assert_eq!(second["replayed"]["replayed"], true);
     assert_eq!(second["replayed"]["id"], second["command"]["id"]);
     assert_eq!(second["refused"]["violations"].as_array().unwrap().len(), 2);
     assert_eq!(second["redeemed_again"]["violations"], json!([{ "kind": "grant", "purpose": "upload" }]));
     assert_eq!(second["verify"]["ok"], true);
     // A run in another folder does not change the default database.
-    dir.run(&["dev", "--no-serve", "--data", "elsewhere/deeper"]).exits(0);
+    dir.run(&["dev", "--tour", "--data", "elsewhere/deeper"]).exits(0);
     assert_eq!(dir.json(&["budget", "list", "--prefix", "org:"])["items"].as_array().unwrap().len(), 2);
     dir.run(&["verify"]).exits(0);
     dir.run(&["doctor"]).exits(0);
+}
+
+#[test]
+fn the_commands_that_the_tour_suggests_can_be_typed() {
+    let dir = Workdir::empty();
+    let told = dir.run(&["dev", "--tour", "--data", "a folder", "--tenant", "blue"]).exits(0).out;
+    let (_, suggested) = told.split_once("Try next:\n").unwrap();
+    let budget = suggested.lines().next().unwrap().trim();
+    assert!(budget.contains("--database 'sqlite://a folder/bursar.db' --tenant blue budget show org:acme-1"), "{told}");
+    let output = Command::new("sh").args(["-c", budget]).current_dir(dir.0.path()).output().unwrap();
+    assert!(output.status.success() && String::from_utf8(output.stdout).unwrap().contains("org:acme-1"), "{budget}");
+}
+
+#[test]
+fn the_demo_stays_out_of_a_database_with_data_of_its_user() {
+    let dir = Workdir::ready();
+    dir.run(&["post", "requests=1", "--limit", "5:day"]).exits(0);
+    let refused = dir.run(&["dev", "--tour"]).exits(5);
+    assert!(refused.err.contains("has data that the demo did not write; nothing was changed"), "{}", refused.err);
+    assert!(refused.err.contains("dev --tour --data bursar-demo`"), "{}", refused.err);
+    assert_eq!(dir.json(&["journal", "list"])["items"].as_array().unwrap().len(), 1);
+    // The tables alone are not data.
+    Workdir::ready().run(&["dev", "--tour"]).exits(0);
+}
+
+#[test]
+fn an_address_that_cannot_be_used_is_reported_before_anything_is_created() {
+    let dir = Workdir::empty();
+    let public = dir.run(&["dev", "--listen", "0.0.0.0:7440"]).exits(2);
+    assert!(public.err.contains("loopback addresses only") && public.err.contains("`bursar serve`"), "{}", public.err);
+    let database = dir.run(&["dev", "--database", "sqlite://mine.db"]).exits(2);
+    assert!(
+        database.err.contains("--data") && database.err.contains("bursar serve --database URL"),
+        "{}",
+        database.err
+    );
+    dir.run(&["dev", "--tour", "--quiet"]).exits(2);
+    assert_eq!(std::fs::read_dir(dir.0.path()).unwrap().count(), 0, "the folder is still empty");
 }

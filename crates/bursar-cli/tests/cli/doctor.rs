@@ -5,7 +5,7 @@ use crate::workdir::{Workdir, text};
 #[test]
 fn doctor_reports_damage_and_rebuilds_tables_from_the_journal() {
     let dir = Workdir::ready();
-    dir.run(&["dev", "--no-serve"]).exits(0);
+    dir.run(&["dev", "--tour"]).exits(0);
     let healthy = dir.json(&["doctor"]);
     let components: Vec<&str> =
         healthy["findings"].as_array().unwrap().iter().map(|finding| text(&finding["component"])).collect();
@@ -71,7 +71,7 @@ fn doctor_reports_damaged_and_missing_files_with_recovery_steps() {
     );
 
     // Damage in the middle of a valid file.
-    dir.run(&["dev", "--no-serve"]).exits(0);
+    dir.run(&["dev", "--tour"]).exits(0);
     dir.database().execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
     let path = dir.0.path().join("bursar-data/bursar.db");
     let mut bytes = std::fs::read(&path).unwrap();
@@ -86,7 +86,7 @@ fn doctor_reports_damaged_and_missing_files_with_recovery_steps() {
 #[test]
 fn doctor_writes_a_new_file_from_the_journal_of_a_damaged_one() {
     let dir = Workdir::ready();
-    dir.run(&["dev", "--no-serve"]).exits(0);
+    dir.run(&["dev", "--tour"]).exits(0);
     let budgets = spent(&dir);
     let path = dir.0.path().join("bursar-data/bursar.db");
     let damage = |table: &str| {

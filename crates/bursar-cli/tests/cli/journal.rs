@@ -7,7 +7,7 @@ use crate::workdir::{Workdir, text};
 #[test]
 fn the_journal_is_paged_filtered_and_queried_with_sql() {
     let dir = Workdir::ready();
-    dir.run(&["dev", "--no-serve"]).exits(0);
+    dir.run(&["dev", "--tour"]).exits(0);
     let all = dir.json(&["journal", "list"]);
     let items = all["items"].as_array().unwrap();
     let first = dir.json(&["journal", "list", "--most", "3"]);

@@ -28,7 +28,7 @@ fn printed_migrations_create_a_working_database() {
 #[test]
 fn rebuild_needs_confirmation_and_restores_the_same_tables() {
     let dir = Workdir::ready();
-    dir.run(&["dev", "--no-serve"]).exits(0);
+    dir.run(&["dev", "--tour"]).exits(0);
     let before = dir.json(&["budget", "show", "org:acme-1"]);
     let refused = dir.run(&["rebuild"]).exits(2);
     assert!(refused.err.contains("will be emptied") && refused.err.contains("--yes"), "{}", refused.err);

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod backup;
+mod dev;
 mod hostile_clients;
 mod log;
 mod many_streams;
@@ -62,18 +63,6 @@ fn a_public_address_needs_an_operator_token_which_may_be_a_file() {
         &[("BURSAR_OPERATOR_TOKEN", secret), ("BURSAR_OPERATOR_TOKEN_FILE", &file)],
     );
     assert_eq!(both.0, Some(2), "{}", both.1);
-}
-
-#[test]
-fn dev_serves_its_demo_and_warns_against_production_use() {
-    let folder = tempfile::tempdir().unwrap();
-    let data = folder.path().join("data").display().to_string();
-    let process = Process::start_with(&["dev", "--data", &data, "--listen", "127.0.0.1:0"], &[]);
-    process.stderr_after("NOT FOR PRODUCTION");
-    let token = process.stderr_after("token     ").split(' ').next().unwrap().to_owned();
-    let budgets = process.request(&token, "GET", "/v1/budgets", Value::Null);
-    assert_eq!((budgets.0, budgets.1["items"].as_array().unwrap().len()), (200, 3), "the demo's budgets are served");
-    assert_eq!(process.stop().0, Some(0));
 }
 
 #[test]

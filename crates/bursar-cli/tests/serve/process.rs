@@ -79,6 +79,17 @@ impl Process {
         }
     }
 
+    /// Returns the screen of `bursar dev`: the lines up to the link at its end.
+    pub(crate) fn screen(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        loop {
+            lines.push(self.stderr.lock().unwrap().next_line().expect("standard error has the screen"));
+            if lines.last().is_some_and(|line| line.trim() == format!("http://{}/", self.address)) {
+                return lines;
+            }
+        }
+    }
+
     /// Returns the operator token that this start created.
     pub(crate) fn created_token(&self) -> String {
         format!("bop_{}", self.stderr_after("bop_").trim())

@@ -2,7 +2,7 @@
 
 use bursar_core::name::Scope;
 use bursar_wire::Page;
-use bursar_wire::budget::{BudgetAnswer, BudgetBody, CreditBody, SeriesAnswer, SpentAnswer};
+use bursar_wire::budget::{BudgetAnswer, BudgetBody, CreditBody, SpendSeriesAnswer, SpentAnswer};
 use bursar_wire::command::ChargeAnswer;
 use bursar_wire::event::EventAnswer;
 
@@ -66,7 +66,7 @@ impl Budgets<'_> {
         from: &str,
         to: Option<&str>,
         steps: u32,
-    ) -> Result<Answered<SeriesAnswer>, Error> {
+    ) -> Result<Answered<SpendSeriesAnswer>, Error> {
         let path = at(scope).then("series").query("from", Some(from)).query("to", to);
         self.0.get(path.query("steps", Some(steps))).answer().await
     }

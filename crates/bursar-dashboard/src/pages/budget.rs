@@ -53,7 +53,7 @@ async fn show(visit: Visit, Path(scope): Path<String>) -> Result<Response, Failu
         (head(&visit, &budget, &unit))
         div.stack data-live #balances { (balances(&visit, &budget, &unit)) }
         @if let Some((burn, label)) = &burn { section.card data-live #burn { (burn_chart(&visit, burn, label, &unit)) } }
-        div.cols {
+        div.cols.is-aside {
             section.card data-live #holds { (live_holds(&visit, &holds, &unit, &scope)) }
             section.card data-live #history { (history_of(&visit, &history, &unit)) }
         }
@@ -329,7 +329,7 @@ async fn changed(act: &Act, scope: &Scope) -> Result<(), Failure> {
     let shown = client.budgets().show(scope).await?;
     let etag = shown.etag().map(str::to_owned);
     let mut body = shown.into_inner().budget.unwrap_or_default();
-    body.limits = limits(act.field("limit").unwrap_or_default(), &body.unit)?;
+    body.limits = limits(act.field("limit").unwrap_or_default(), &body.display_unit())?;
     body.reason = act.field("reason").map(str::to_owned);
     let client = etag.map_or_else(|| client.clone(), |etag| client.if_match(etag));
     client.budgets().define(scope, &body).await?;

@@ -7,6 +7,7 @@ use axum::extract::Query;
 use axum::response::Response;
 use axum::routing::{get, post};
 use bursar_client::{BudgetBody, Scope};
+use bursar_core::notation::Unit;
 use bursar_wire::budget::BudgetAnswer;
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -19,6 +20,8 @@ use crate::visit::{Act, Flash, Visit, encoded};
 
 /// Budgets on a page.
 const PAGE: usize = 200;
+/// The beginning of the scopes that Bursar itself uses.
+pub(crate) const INTERNAL: &str = "bursar:";
 /// The deepest indentation.
 const DEPTH_MAX: usize = 7;
 
@@ -38,7 +41,11 @@ struct Filter {
 }
 
 async fn show(visit: Visit, Query(filter): Query<Filter>) -> Result<Response, Failure> {
-    let page = visit.client.budgets().list(&filter.prefix, filter.cursor.as_deref(), PAGE).await?.into_inner();
+    let mut page = visit.client.budgets().list(&filter.prefix, filter.cursor.as_deref(), PAGE).await?.into_inner();
+    // The limits of queues and flow keys are scopes too, but nobody budgets them.
+    if !filter.prefix.starts_with(INTERNAL) {
+        page.items.retain(|budget| !budget.scope.as_str().starts_with(INTERNAL));
+    }
     let acts =
         html! { @if visit.may("budgets.write") { a.btn.is-primary href=(visit.url("/budgets/new")) { "New budget" } } };
     let meta = html! { "Each row shows the limit that is nearest." };
@@ -104,7 +111,7 @@ fn row(visit: &Visit, budget: &BudgetAnswer, depth: usize) -> Markup {
     let class = tightest.map(|(_, fill)| fill.class()).unwrap_or_default();
     html! {
         tr class=(class) {
-            th.tree-cell scope="row" class={ "tree-cell d" (depth.min(DEPTH_MAX)) } {
+            th scope="row" class={ "tree-cell d" (depth.min(DEPTH_MAX)) } {
                 a href=(visit.url(&format!("/budgets/{}", encoded(budget.scope.as_str())))) { (budget.scope) }
             }
             td.muted { (balance.map(|balance| balance.window.shown(balance.limit)).unwrap_or_default()) }
@@ -161,7 +168,7 @@ async fn define(act: Act) -> Result<Response, Failure> {
 async fn defined(act: &Act) -> Result<Scope, Failure> {
     let scope = Scope::new(act.field("scope").unwrap_or_default())?;
     let unit = act.field("unit").unwrap_or_default();
-    let limits = limits(act.field("limit").unwrap_or_default(), unit)?;
+    let limits = limits(act.field("limit").unwrap_or_default(), &Unit::named(unit))?;
     let parent = act.field("parent").map(Scope::new).transpose()?;
     let reason = act.field("reason").map(str::to_owned);
     let body = BudgetBody {
@@ -177,8 +184,7 @@ async fn defined(act: &Act) -> Result<Scope, Failure> {
 }
 
 /// Parses limits that are separated by spaces.
-pub(crate) fn limits(text: &str, unit: &str) -> Result<Vec<bursar_wire::window::LimitBody>, Failure> {
-    let unit = bursar_core::notation::Unit::named(unit);
-    let parsed = text.split_whitespace().map(|limit| bursar_core::budget::Limit::parse(limit, &unit));
+pub(crate) fn limits(text: &str, unit: &Unit) -> Result<Vec<bursar_wire::window::LimitBody>, Failure> {
+    let parsed = text.split_whitespace().map(|limit| bursar_core::budget::Limit::parse(limit, unit));
     Ok(parsed.map(|limit| limit.map(|limit| (&limit).into())).collect::<Result<_, _>>()?)
 }

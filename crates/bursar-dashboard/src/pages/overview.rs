@@ -14,6 +14,7 @@ use maud::{Markup, html};
 
 use crate::Shared;
 use crate::failure::Failure;
+use crate::pages::budgets::INTERNAL;
 use crate::pages::queues::{self, state_count};
 use crate::shell::{self, Live};
 use crate::view::chart::{self, Series};
@@ -41,7 +42,8 @@ struct Overview {
 
 async fn show(visit: Visit) -> Result<Response, Failure> {
     let client = &visit.client;
-    let budgets = client.budgets().list("", None, BUDGETS_SEARCHED).await?.into_inner().items;
+    let mut budgets = client.budgets().list("", None, BUDGETS_SEARCHED).await?.into_inner().items;
+    budgets.retain(|budget| !budget.scope.as_str().starts_with(INTERNAL));
     let queues = queues::with_figures(client).await?;
     let activity = match visit.may("journal.read") {
         true => Some(client.journal().activity().await?.into_inner()),
@@ -190,7 +192,7 @@ fn attention(visit: &Visit, overview: &Overview) -> Markup {
     }
     let notable = overview.activity.iter().flat_map(|activity| &activity.notable);
     let recent = notable.filter(|event| event.kind == "hold.committed");
-    items.extend(recent.take(3).map(|event| overrun(visit, event)));
+    items.extend(recent.take(2).map(|event| overrun(visit, event, &overview.budgets)));
     let more = items.len().saturating_sub(6);
     html! {
         @if !items.is_empty() {
@@ -202,13 +204,15 @@ fn attention(visit: &Visit, overview: &Overview) -> Markup {
     }
 }
 
-fn overrun(visit: &Visit, event: &EventAnswer) -> Markup {
+fn overrun(visit: &Visit, event: &EventAnswer, budgets: &[BudgetAnswer]) -> Markup {
     let scope = event.data["charges"][0]["scope"].as_str().unwrap_or_default();
     let late = event.data["late"].as_bool().unwrap_or_default();
+    let unit = budgets.iter().find(|budget| budget.scope.as_str() == scope).map(amount::unit_of).unwrap_or_default();
+    let over = event.data["overrun"].as_i64().unwrap_or_default();
     html! { li {
         span.what {
             strong { (scope) } ": a hold was committed "
-            @if late { "after it had expired" } @else { "above what it held" }
+            @if late { "after it had expired" } @else { (unit.format(over)) " above what it held" }
         }
         span.when { (time::relative(event.at.as_deref(), visit.now)) }
         a href=(visit.url(&format!("/budgets/{}", encoded(scope)))) { "open budget" }
@@ -218,7 +222,7 @@ fn overrun(visit: &Visit, event: &EventAnswer) -> Markup {
 fn charts(overview: &Overview) -> Markup {
     let jobs = queues::series(&overview.queues);
     html! {
-        section.card { (chart::columns("Jobs a minute", "last hour", &jobs, "60 min ago", &amount::count)) }
+        section.card { (chart::columns("Jobs a minute", "by outcome", &jobs, &amount::count)) }
         section.card {
             @match &overview.activity {
                 Some(activity) => (spend_chart(activity, &overview.budgets)),
@@ -257,8 +261,7 @@ fn spend_chart(activity: &ActivityAnswer, budgets: &[BudgetAnswer]) -> Markup {
             values: (0..minutes).map(sum).collect(),
         });
     }
-    let start = format!("{} min ago", activity.minutes);
-    chart::columns("Spend a minute", "by budget", &series, &start, &|amount| shown.format(amount))
+    chart::columns("Spend a minute", "by budget", &series, &|amount| shown.format(amount))
 }
 
 fn queue_table(visit: &Visit, queues: &[QueueAnswer]) -> Markup {

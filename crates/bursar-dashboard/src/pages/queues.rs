@@ -4,10 +4,10 @@ use axum::Router;
 use axum::extract::Path;
 use axum::response::Response;
 use axum::routing::{get, post};
-use bursar_client::{Client, Queue};
+use bursar_client::{Client, FiguresPeriod, Queue};
 use bursar_core::job::JobState;
 use bursar_core::notation::about;
-use bursar_wire::queue::{FiguresAnswer, QueueAnswer};
+use bursar_wire::queue::{FiguresAnswer, QueueAnswer, SeriesAnswer};
 use maud::{Markup, html};
 
 use crate::Shared;
@@ -30,7 +30,8 @@ pub(crate) fn routes() -> Router<Shared> {
 
 /// Returns the first queues with their figures of the last hour.
 pub(crate) async fn with_figures(client: &Client) -> Result<Vec<QueueAnswer>, Failure> {
-    Ok(client.queues().list(None, PAGE).await?.into_inner().items)
+    let period = FiguresPeriod { minutes: None, series: true };
+    Ok(client.queues().list_over(period, None, PAGE).await?.into_inner().items)
 }
 
 /// Returns the number of jobs in a state.
@@ -39,8 +40,22 @@ pub(crate) fn state_count(figures: &FiguresAnswer, state: JobState) -> i64 {
 }
 
 /// Returns the jobs of each minute by outcome, over all queues.
-pub(crate) fn series(_queues: &[QueueAnswer]) -> Vec<Series> {
-    Vec::new()
+pub(crate) fn series(queues: &[QueueAnswer]) -> Vec<Series> {
+    let all: Vec<&SeriesAnswer> = queues.iter().filter_map(|queue| queue.figures.as_ref()?.series.as_ref()).collect();
+    let sum = |of: fn(&SeriesAnswer) -> &Vec<i64>| {
+        let minutes = all.iter().map(|series| of(series).len()).max().unwrap_or(0);
+        let at = |minute: usize| all.iter().filter_map(|series| of(series).get(minute)).sum::<i64>();
+        (0..minutes).map(at).collect::<Vec<i64>>()
+    };
+    let dead = sum(|series| &series.dead);
+    // An attempt that failed is retried, unless its job died with it.
+    let failed = sum(|series| &series.failed_attempts);
+    let retried = failed.iter().zip(&dead).map(|(failed, dead)| (failed - dead).max(0)).collect();
+    vec![
+        Series { name: "done".to_owned(), class: "s-done", values: sum(|series| &series.succeeded) },
+        Series { name: "retried".to_owned(), class: "s-retried", values: retried },
+        Series { name: "dead".to_owned(), class: "s-failed", values: dead },
+    ]
 }
 
 async fn show_all(visit: Visit) -> Result<Response, Failure> {
@@ -65,7 +80,7 @@ pub(crate) fn table(visit: &Visit, queues: &[QueueAnswer]) -> Markup {
             thead { tr {
                 th scope="col" { "Queue" } th.num scope="col" { "Waiting" } th.num scope="col" { "Running" }
                 th.num scope="col" { "Done/h" } th.num scope="col" { "Failed/h" } th.num.hide-sm scope="col" { "Dead" }
-                th.num.hide-sm scope="col" { "Oldest" }
+                th.num.hide-sm scope="col" { "Oldest" } th.num.hide-md scope="col" { "Last hour" }
             } }
             tbody { @for queue in queues { (row(visit, queue)) } }
         }
@@ -88,13 +103,17 @@ fn row(visit: &Visit, queue: &QueueAnswer) -> Markup {
             (amount::count_cell(figures.map_or(0, |figures| figures.failed_attempts)))
             td.num.hide-sm.zero[state(JobState::Dead) == 0] { (amount::count(state(JobState::Dead))) }
             td.num.hide-sm { @match oldest { Some(age) if state(JobState::Queued) > 0 => (about(age)), _ => span.zero { "–" } } }
+            td.num.hide-md {
+                @if let Some(series) = figures.and_then(|figures| figures.series.as_ref()) { (chart::spark(&series.succeeded, "jobs done by minute")) }
+            }
         }
     }
 }
 
 async fn show(visit: Visit, Path(name): Path<String>) -> Result<Response, Failure> {
     let name = Queue::new(&name)?;
-    let queue = visit.client.queues().show(&name, None).await?.into_inner();
+    let period = FiguresPeriod { minutes: None, series: true };
+    let queue = visit.client.queues().show_over(&name, period).await?.into_inner();
     let path = format!("/queues/{}", encoded(name.as_str()));
     let title = html! { (name) @if queue.config.paused { (badge::badge("paused", "paused")) } };
     let acts = html! {
@@ -107,7 +126,7 @@ async fn show(visit: Visit, Path(name): Path<String>) -> Result<Response, Failur
     let body = html! {
         (head_of(&visit, &[("/queues", "Queues")], &title, &html! {}, &acts))
         @if let Some(figures) = &queue.figures { div.card.stats data-live #stats { (figures_of(&visit, figures)) } }
-        section.card data-live #chart { (chart::columns("Jobs a minute", "last hour", &series(std::slice::from_ref(&queue)), "60 min ago", &amount::count)) }
+        section.card data-live #chart { (chart::columns("Jobs a minute", "by outcome", &series(std::slice::from_ref(&queue)), &amount::count)) }
         section.card { div.card-head { h2 { "Settings" } } div.card-body { (settings(&queue)) } }
     };
     Ok(shell::page(&visit, name.as_str(), &Live::Replace(format!("queue:{}", encoded(name.as_str()))), &body))

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 /// Returns the unit of a budget; one without a name if the scope has no budget.
 pub(crate) fn unit_of(budget: &BudgetAnswer) -> Unit {
-    budget.budget.as_ref().map_or_else(Unit::default, |body| Unit::named(&body.unit))
+    budget.display_unit()
 }
 
 /// Shows an amount in a table cell.

@@ -15,15 +15,16 @@ pub(crate) struct Series {
     pub(crate) values: Vec<i64>,
 }
 
-/// Shows series as stacked columns. `start` labels the left end of the axis; the right end is now.
-pub(crate) fn columns(
-    title: &str,
-    meta: &str,
-    series: &[Series],
-    start: &str,
-    format: &dyn Fn(i64) -> String,
-) -> Markup {
-    let steps = series.iter().map(|series| series.values.len()).max().unwrap_or(0);
+/// The ranges that a chart of minutes can show. It shows the shortest one that has all activity.
+const RANGES: [usize; 3] = [10, 30, 60];
+
+/// Shows series by minute as stacked columns. The right end is now.
+pub(crate) fn columns(title: &str, meta: &str, series: &[Series], format: &dyn Fn(i64) -> String) -> Markup {
+    let known = series.iter().map(|series| series.values.len()).max().unwrap_or(0);
+    let active = (0..known).find(|step| series.iter().any(|series| value(series, *step) > 0));
+    let needed = known - active.unwrap_or(known);
+    let steps = RANGES.into_iter().find(|range| *range >= needed).unwrap_or(known);
+    let series: Vec<Series> = series.iter().map(|series| series.last(steps)).collect();
     let total = |step: usize| series.iter().map(|series| value(series, step)).fold(0, i64::saturating_add);
     let top = nice((0..steps).map(total).max().unwrap_or(0));
     html! {
@@ -31,19 +32,29 @@ pub(crate) fn columns(
             figcaption.chart-head {
                 h2 { (title) }
                 span.meta { (meta) }
-                span.legend { @for series in series { (key(&series.name, series.class)) } }
+                span.legend { @for series in &series { (key(&series.name, series.class)) } }
             }
             div.chart-body {
                 div.chart-y aria-hidden="true" { span { (format(top)) } span { (format(top / 2)) } span { (format(0)) } }
                 div.chart-plot {
-                    svg viewBox=(view_box()) preserveAspectRatio="none" role="img" aria-label=(summary(title, series, format)) {
+                    svg viewBox=(view_box()) preserveAspectRatio="none" role="img" aria-label=(summary(title, &series, format)) {
                         (grid())
-                        @for step in 0..steps { (column(series, step, steps, top, format)) }
+                        @for step in 0..steps { (column(&series, step, steps, top, format)) }
                     }
                 }
-                div.chart-x aria-hidden="true" { span { (start) } span { "now" } }
+                div.chart-x aria-hidden="true" { span { (steps) " min ago" } span { "now" } }
             }
         }
+    }
+}
+
+impl Series {
+    /// Returns the last values, with zeros in front if there are fewer.
+    fn last(&self, count: usize) -> Series {
+        let missing = count.saturating_sub(self.values.len());
+        let kept = self.values.iter().skip(self.values.len().saturating_sub(count)).copied();
+        let values = std::iter::repeat_n(0, missing).chain(kept).collect();
+        Series { name: self.name.clone(), class: self.class, values }
     }
 }
 
@@ -257,6 +268,19 @@ mod tests {
         let ends = [0, 1, 3, 7, 11, 23, 49, 51, 99, 101, 1_234_567].map(nice);
         assert_eq!(ends, [2, 2, 4, 10, 20, 25, 50, 100, 100, 200, 2_000_000]);
         assert_eq!(nice(i64::MAX), i64::MAX);
+    }
+
+    #[test]
+    fn a_chart_shows_the_shortest_range_with_all_activity() {
+        let shown = |active: usize| {
+            let mut values = vec![0; 60];
+            values[60 - active] = 1;
+            let series = Series { name: "done".to_owned(), class: "s-done", values };
+            columns("Jobs", "", &[series], &|count| count.to_string()).into_string()
+        };
+        for (active, range) in [(1, 10), (10, 10), (11, 30), (31, 60), (60, 60)] {
+            assert!(shown(active).contains(&format!(">{range} min ago</span>")), "{active}");
+        }
     }
 
     fn burning(steps: Vec<Option<i64>>, posted: i64) -> Burn {

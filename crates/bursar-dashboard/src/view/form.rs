@@ -23,7 +23,7 @@ pub(crate) fn button(visit: &Visit, action: &str, label: &str, class: &str) -> M
 pub(crate) fn with_reason(visit: &Visit, action: &str, label: &str, class: &str, fields: &Markup) -> Markup {
     let id = format!("reason-{}", action.replace(|c: char| !c.is_ascii_alphanumeric(), "-"));
     html! {
-        details.menu.disclosure {
+        details.menu {
             summary class={ "btn " (class) } { (label) }
             div.menu-list.is-right {
                 form.form method="post" action=(visit.url(action)) {

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 const HOLD: &str = "hold_01j9zq3v4w5x6y7z8abcdefghj";
 const JOB: &str = "job_01j9zq3v4w5x6y7z8abcdefghj";
+const FINGERPRINT: &str = "k3v9w2m4x7c1b5n8";
 
 /// Returns an example of a path parameter.
 pub(super) fn path_parameter(path: &str) -> Value {
@@ -31,6 +32,7 @@ pub(super) fn query_parameter(path: &str, name: &str) -> Value {
         ("cursor", "/v1/holds") => json!(format!("1794736800000000.{HOLD}")),
         ("cursor", "/v1/jobs" | "/v1/dead") => json!(JOB),
         ("cursor", "/v1/held") => json!(json!(["media", "video.cut", "cent"]).to_string()),
+        ("cursor", "/v1/dead/groups") => json!(json!(["media", "video.cut", FINGERPRINT]).to_string()),
         ("cursor", "/v1/costs") => json!(json!(["2026-11-02", "media", "video.cut", "room:sales"]).to_string()),
         ("cursor", path) if path.ends_with("/history") || path.ends_with("/events") => {
             json!("tx_01j9zq3v4w5x6y7z8abcdefghj.0")
@@ -38,6 +40,7 @@ pub(super) fn query_parameter(path: &str, name: &str) -> Value {
         ("cursor", path) => path_parameter(path),
         ("limit", _) => json!(100),
         ("minutes", _) => json!(60),
+        ("series", _) => json!(true),
         ("queue", _) => json!("media"),
         ("state", "/v1/holds") => json!("held"),
         ("state", _) => json!("queued"),
@@ -45,7 +48,7 @@ pub(super) fn query_parameter(path: &str, name: &str) -> Value {
         ("kind", _) => json!("video.*"),
         ("key", _) => json!("provider-a"),
         ("tag", _) => json!("trial"),
-        ("fingerprint", _) => json!("k3v9w2m4x7c1b5n8"),
+        ("fingerprint", _) => json!(FINGERPRINT),
         ("scope", _) => json!("room:sales"),
         ("prefix", _) => json!("room:"),
         ("stream", _) => json!("scope:room:sales"),

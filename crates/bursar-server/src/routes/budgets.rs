@@ -15,7 +15,9 @@ use crate::principal::permissions::Action;
 use crate::reply::Reply;
 use crate::route::Route;
 use crate::routes::{cursor, name_cursor, page_size};
-use crate::wire::budget::{BudgetAnswer, BudgetBody, CreditBody, ReasonBody, SeriesAnswer, SeriesStep, SpentAnswer};
+use crate::wire::budget::{
+    BudgetAnswer, BudgetBody, CreditBody, ReasonBody, SpendSeriesAnswer, SpendStep, SpentAnswer,
+};
 use crate::wire::command::ChargeAnswer;
 use crate::wire::event::EventAnswer;
 use crate::wire::problem::Problem;
@@ -147,7 +149,7 @@ struct SeriesQuery {
     steps: Option<u32>,
 }
 
-async fn series(input: Input<Scope, SeriesQuery>) -> Result<Reply<SeriesAnswer>, Problem> {
+async fn series(input: Input<Scope, SeriesQuery>) -> Result<Reply<SpendSeriesAnswer>, Problem> {
     let bursar = input.call.bursar();
     let from: Time = input.query.from.parse()?;
     let to = match input.query.to {
@@ -168,12 +170,12 @@ async fn series(input: Input<Scope, SeriesQuery>) -> Result<Reply<SeriesAnswer>,
         Time::from_micros(from.micros() + elapsed as i64)
     };
     let deadline = tokio::time::Instant::now() + SERIES_WITHIN;
-    let mut answer = SeriesAnswer { scope: input.parameter, steps: Vec::new() };
+    let mut answer = SpendSeriesAnswer { scope: input.parameter, steps: Vec::new() };
     for step in (0..steps).rev() {
         let (from, to) = (edge(step), edge(step + 1));
         let in_time = tokio::time::Instant::now() < deadline;
         let spent = if in_time { Some(bursar.ledger().spent(&answer.scope, from, to).await?) } else { None };
-        answer.steps.push(SeriesStep { from: stamp(from), to: stamp(to), spent });
+        answer.steps.push(SpendStep { from: stamp(from), to: stamp(to), spent });
     }
     answer.steps.reverse();
     Ok(Reply::new(answer))
