@@ -215,12 +215,9 @@ pub(crate) async fn run(args: Budgets, context: &Context) -> Result<(), Problem>
             list(&*budgets.list(&prefix, after, usize::from(most)).await?, context)
         }
         Budgets::History { scope, most } => {
-            let history = budgets.history(&scope, None, usize::from(most)).await?.into_inner().items;
-            if history.is_empty() {
-                // A scope without events does not exist.
-                suggest::scope(budgets.show(&scope).await, [&scope], context).await?;
-            }
-            events::print_history(history, context).await
+            let history = budgets.history(&scope, None, usize::from(most)).await;
+            let history = suggest::scope(history, [&scope], context).await?.into_inner();
+            events::print_history(history.items, context).await
         }
         Budgets::Freeze(FreezeArgs { scope, reason }) => {
             let frozen = budgets.freeze(&scope, reason.as_deref()).await;

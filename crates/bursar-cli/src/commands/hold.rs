@@ -148,7 +148,8 @@ pub(crate) async fn run(args: Holds, context: &Context) -> Result<(), Problem> {
         }
         Holds::List { scope, after, most } => {
             // An expired hold no longer counts, whether or not it has been swept.
-            let page = holds.list(&scope, Some("held"), after.as_deref(), usize::from(most)).await?;
+            let page = holds.list(&scope, Some("held"), after.as_deref(), usize::from(most)).await;
+            let page = suggest::scope(page, [&scope], context).await?;
             if page.items.is_empty() {
                 // A scope without holds may not exist.
                 suggest::scope(context.client.budgets().show(&scope).await, [&scope], context).await?;

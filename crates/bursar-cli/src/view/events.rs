@@ -49,8 +49,7 @@ fn details(event: &EventAnswer, units: &Units) -> String {
 
 fn summary(event: &EventAnswer, units: &Units) -> String {
     let (kind, data) = (event.kind.as_ref(), &event.data);
-    // The stream of a budget's events is `scope:NAME`.
-    let own = event.stream.id.strip_prefix("scope:").and_then(|scope| Scope::new(scope).ok());
+    let own = Scope::new(&event.stream.id).ok().filter(|_| event.stream.kind == "scope");
     let shown = |amount: i64| match &own {
         Some(scope) => units.show(scope, amount),
         None => Unit::default().format(amount),

@@ -101,7 +101,7 @@ fn invalid_input_is_rejected_by_field_and_changes_nothing() {
         (&["budget", "define", "b", "--limit", "5:day@Mars/Olympus"], "Mars/Olympus"),
         (&["budget", "define", "b", "--limit", "5:fortnight"], "fortnight"),
         (&["budget", "define", "b", "--limit", "-5:day"], "negative"),
-        (&["budget", "define", "b", "--limit", "5:day", "--ttl", "999999999ms"], "hold.ttl_ms"),
+        (&["budget", "define", "b", "--limit", "5:day", "--ttl", "400d"], "hold.ttl_ms"),
         (&["budget", "define", "b"], "--limit"),
         (&["budget", "define", "b", "--file", "no-such-file"], "no-such-file"),
         (&["budget", "credit", "a", "-5"], "negative"),

@@ -51,8 +51,9 @@ fn a_changed_time_to_live_is_a_warning_and_an_estimate_is_in_words() {
     assert!(placed.err.contains("warning: the budgets allow 10m at most, not 1h"), "{}", placed.err);
     let raised = dir.run(&["hold", "place", "a=4", "--ttl-ms", "60"]).exits(0);
     assert!(raised.err.contains("warning: the budgets allow 5s at least, not 60ms"), "{}", raised.err);
-    dir.run(&["post", "a=2"]).exits(0);
-    let refused = dir.run(&["post", "a=9"]).exits(3);
+    dir.run(&["budget", "define", "b", "--limit", "10:rolling:2h"]).exits(0);
+    dir.run(&["post", "b=10"]).exits(0);
+    let refused = dir.run(&["post", "b=9"]).exits(3);
     assert!(refused.err.contains("probably possible in 2 h"), "{}", refused.err);
     let shown = dir.run(&["budget", "show", "a"]).exits(0).out;
     assert!(shown.contains("from 5s to 10m"), "{shown}");
