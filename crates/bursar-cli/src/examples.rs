@@ -24,6 +24,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("budget history", &["bursar budget history org:acme --most 20"]),
     ("budget freeze", &["bursar budget freeze agent:scout --reason 'runaway loop'"]),
     ("budget unfreeze", &["bursar budget unfreeze agent:scout"]),
+    ("budget delete", &["bursar budget delete agent:scout --reason 'agent retired'"]),
     ("budget credit", &["bursar budget credit org:acme 5usd --reason refund"]),
     ("budget spent", &["bursar budget spent org:acme --from 2026-11-01T00:00:00Z"]),
     (

@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 
-use bursar_wire::problem::{Kind, Problem, ViolationAnswer};
+pub(crate) use bursar_wire::problem::shell_quoted;
+use bursar_wire::problem::{Kind, Problem, Voice};
 use serde::Serialize;
 
 /// Prints data, notes and problems, as JSON or for people.
@@ -74,7 +75,7 @@ impl Output {
             return;
         }
         self.note(&format!("error: {}", problem.detail));
-        if let Some(hint) = hint(problem) {
+        if let Some(hint) = problem.hint(Voice::CommandLine) {
             self.note(&format!("hint: {hint}"));
         }
     }
@@ -100,75 +101,6 @@ fn write_line(to: &mut impl Write, text: &str) -> io::Result<()> {
 /// Replaces control characters. Reasons and payloads come from callers and must not control the terminal.
 pub(crate) fn sanitized(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect()
-}
-
-/// Quotes a word for a shell if it needs quotes.
-pub(crate) fn shell_quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-:./@=,+".contains(c);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    }
-}
-
-/// Returns what to do about a problem, unless its detail already names a command.
-fn hint(problem: &Problem) -> Option<String> {
-    if problem.detail.contains("`bursar ") {
-        return None;
-    }
-    let text = match problem.kind {
-        Kind::Refused => return refusal_hint(&problem.violations),
-        Kind::QuotaExceeded => {
-            "nothing was changed; wait for the quota to reset, or raise it with `bursar meter limit`"
-        }
-        Kind::UnknownScope if problem.detail.contains("did you mean") => return None,
-        Kind::UnknownScope => {
-            "nothing was changed; create a budget with `bursar budget define SCOPE --limit AMOUNT:WINDOW`"
-        }
-        Kind::NotFound if problem.detail.contains("did you mean") => return None,
-        Kind::NotFound => "check the id or name, and --tenant",
-        Kind::AlreadySettled => "nothing was changed; `bursar hold show` shows how the hold was settled",
-        Kind::LeaseLost => "stop working on the job; `bursar job show` shows its state",
-        Kind::Changed => "nothing was changed; run the command again",
-        Kind::Busy => "nothing was changed; if it stays busy, look for another process that uses the database",
-        Kind::Overloaded => "nothing was changed; send fewer requests at the same time",
-        Kind::UnknownOutcome => {
-            "repeat the command with the same --key; without a key, check first whether it took effect"
-        }
-        Kind::Unauthorized => {
-            "set BURSAR_TOKEN or BURSAR_TOKEN_FILE, or pass --token; the operator's token was printed at the server's first start"
-        }
-        _ => return None,
-    };
-    Some(text.to_owned())
-}
-
-/// Returns what to do about a refusal by a limit, a freeze or a grant.
-fn refusal_hint(violations: &[ViolationAnswer]) -> Option<String> {
-    let frozen = violations.iter().find_map(|violation| match violation {
-        ViolationAnswer::Frozen { scope } => Some(shell_quoted(scope)),
-        _ => None,
-    });
-    if let Some(scope) = frozen {
-        return Some(format!(
-            "nothing was changed; `bursar budget show {scope}` shows why, `bursar budget unfreeze {scope}` lifts the freeze"
-        ));
-    }
-    let has_grant = violations.iter().any(|violation| matches!(violation, ViolationAnswer::Grant { .. }));
-    let can_wait = violations.iter().all(|violation| match violation {
-        ViolationAnswer::Limit { retry_after_ms, .. } => retry_after_ms.is_some(),
-        _ => true,
-    });
-    let text = match (violations.is_empty(), has_grant, can_wait) {
-        (true, ..) => return None,
-        (_, true, _) => {
-            "nothing was changed; a token works once, before it expires, for its own purpose and subject: \
-             mint a new one with `bursar grant mint`"
-        }
-        (_, _, true) => "nothing was changed; request less, wait, or raise the limit with `bursar budget define`",
-        (_, _, false) => "nothing was changed; request less, or raise the limit with `bursar budget define`",
-    };
-    Some(text.to_owned())
 }
 
 /// Formats a table with aligned columns; numeric columns are aligned to the right.

@@ -233,7 +233,9 @@ impl Answer {
                 Event::GrantMinted { grant, expires_at, .. } => {
                     return Answer::Minted { grant: *grant, expires_at: *expires_at };
                 }
-                Event::BudgetFrozen { .. } | Event::GrantRevoked { .. } => return Answer::Done,
+                Event::BudgetRemoved { .. } | Event::BudgetFrozen { .. } | Event::GrantRevoked { .. } => {
+                    return Answer::Done;
+                }
                 // It may be the default budget of a charge, so the answer depends on the other events.
                 Event::BudgetDefined { .. } => {}
                 Event::BudgetUnfrozen { turned: false, .. } => return Answer::Done,

@@ -135,6 +135,12 @@ pub enum Event {
         /// Its new definition.
         budget: Box<Budget>,
     },
+    /// A budget was removed.
+    #[serde(rename = "budget.removed")]
+    BudgetRemoved {
+        /// The scope.
+        scope: Scope,
+    },
     /// A caller froze a scope: it refuses new spend.
     #[serde(rename = "budget.frozen")]
     BudgetFrozen {
@@ -539,6 +545,7 @@ kinds! {
     Posted = "spend.posted",
     Credited = "spend.credited",
     BudgetDefined = "budget.defined",
+    BudgetRemoved = "budget.removed",
     BudgetFrozen = "budget.frozen",
     BudgetTripped = "budget.tripped",
     BudgetUnfrozen = "budget.unfrozen",

@@ -57,6 +57,8 @@ mutants! {
     NothingOpensWindows = "nothing-opens-windows",
     /// Limits that the caller gives are ignored.
     IgnoreGivenLimits = "ignore-given-limits",
+    /// A budget is removed while units are held on it.
+    RemoveHeldBudget = "remove-held-budget",
     /// The default budget of a charge replaces one that a caller defined.
     DefaultReplacesDefined = "default-replaces-defined",
     /// The default budget of a charge stays when a charge has a different default.

@@ -144,7 +144,9 @@ impl Needs {
                     self.add_scope(tenant, parent, [], false);
                 }
             }
-            Op::Freeze { scope } | Op::Unfreeze { scope } => self.add_scope(tenant, scope, [], false),
+            Op::RemoveBudget { scope } | Op::Freeze { scope } | Op::Unfreeze { scope } => {
+                self.add_scope(tenant, scope, [], false);
+            }
             // The grant is new: there is no row to load.
             Op::Mint(_) => {}
             Op::Rotate { grant, .. } | Op::Revoke { grant } | Op::Use { grant } => {
@@ -228,7 +230,8 @@ impl Needs {
                 self.add_scope(tenant, scope, budget.windows().cloned(), true);
                 budget.parent.iter().for_each(|parent| self.add_scope(tenant, parent, [], true));
             }
-            Event::BudgetFrozen { scope }
+            Event::BudgetRemoved { scope }
+            | Event::BudgetFrozen { scope }
             | Event::BudgetTripped { scope, .. }
             | Event::BudgetUnfrozen { scope, .. }
             | Event::BudgetCrossed { scope, .. }

@@ -11,6 +11,7 @@ use crate::hold::HoldState;
 use crate::id::{GrantId, HoldId, JobId};
 use crate::job::JobState;
 use crate::name::{IdempotencyKey, Purpose, ScheduleName, Scope};
+use crate::notation::about;
 use crate::time::{Span, Time};
 use crate::window::{Window, Zone};
 
@@ -163,6 +164,16 @@ pub enum Refusal {
         scope: Scope,
         /// The requested parent.
         parent: Scope,
+    },
+    /// The budget cannot be removed while units are held on it or other budgets are below it.
+    #[error("the budget {scope} cannot be removed: it has {}; nothing was changed", InUse(*.held, *.children))]
+    BudgetInUse {
+        /// The scope.
+        scope: Scope,
+        /// The units that live holds set aside on it.
+        held: i64,
+        /// The number of budgets whose parent it is.
+        children: u64,
     },
     /// A chain of budgets would be too deep.
     #[error("the chain of budgets through {scope} would have more than {DEPTH_MAX} budgets")]
@@ -326,7 +337,7 @@ impl fmt::Display for Violation {
             Violation::Limit { scope, window, limit, requested, available, retry_after, possible } => {
                 write!(f, "{scope} has {available} left of {limit} ({window}), {requested} requested")?;
                 match retry_after {
-                    Some(span) => write!(f, ", try again in {} ms at the earliest", span.millis()),
+                    Some(span) => write!(f, ", room for it in about {} (an estimate)", about(*span)),
                     None if !possible => f.write_str(", more than the limit itself"),
                     None => Ok(()),
                 }
@@ -334,6 +345,24 @@ impl fmt::Display for Violation {
             Violation::Frozen { scope } => write!(f, "{scope} is frozen"),
             Violation::Grant { purpose, .. } => write!(f, "the token is not valid for {purpose}"),
         }
+    }
+}
+
+/// What keeps a budget from being removed: held units, budgets below it.
+struct InUse(i64, u64);
+
+impl fmt::Display for InUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let InUse(held, children) = *self;
+        if held > 0 {
+            write!(f, "{held} held (commit or release the holds)")?;
+        }
+        if children > 0 {
+            let and = if held > 0 { ", and " } else { "" };
+            let budgets = if children == 1 { "1 budget" } else { &format!("{children} budgets") };
+            write!(f, "{and}{budgets} below it (remove them, or give them another parent)")?;
+        }
+        Ok(())
     }
 }
 

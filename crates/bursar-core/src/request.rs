@@ -93,6 +93,11 @@ pub enum Op {
         /// The budget.
         budget: Budget,
     },
+    /// Removes the budget of a scope. Its spend and its journal stay.
+    RemoveBudget {
+        /// The scope.
+        scope: Scope,
+    },
     /// Freezes a scope: refuses new spend on it.
     Freeze {
         /// The scope.
@@ -435,7 +440,8 @@ impl Request {
             Op::Expire { holds } => check_sweep_size("holds", holds.len()),
             Op::PurgeGrants { grants } => check_sweep_size("grants", grants.len()),
             Op::Tidy { scopes } => check_sweep_size("scopes", scopes.len()),
-            Op::Release { .. } | Op::Freeze { .. } | Op::Unfreeze { .. } | Op::Revoke { .. } => Ok(()),
+            Op::Release { .. } | Op::Revoke { .. } => Ok(()),
+            Op::RemoveBudget { .. } | Op::Freeze { .. } | Op::Unfreeze { .. } => Ok(()),
             Op::PauseQueue { .. } => Ok(()),
             Op::DefineQueue { config, .. } => config.check(),
             Op::DefineSchedule { spec, .. } => spec.check(),
@@ -473,7 +479,11 @@ impl Op {
     pub fn defines(&self) -> bool {
         matches!(
             self,
-            Op::Define { .. } | Op::DefineQueue { .. } | Op::DefineSchedule { .. } | Op::RemoveSchedule { .. }
+            Op::Define { .. }
+                | Op::RemoveBudget { .. }
+                | Op::DefineQueue { .. }
+                | Op::DefineSchedule { .. }
+                | Op::RemoveSchedule { .. }
         )
     }
 
@@ -493,9 +503,11 @@ impl Op {
     fn scopes(&self) -> Box<dyn Iterator<Item = &Scope> + '_> {
         match self {
             Op::Submit(command) => Box::new(command.charges.iter().map(|charge| &charge.scope)),
-            Op::Define { scope, .. } | Op::Credit { scope, .. } | Op::Freeze { scope } | Op::Unfreeze { scope } => {
-                Box::new(std::iter::once(scope))
-            }
+            Op::Define { scope, .. }
+            | Op::RemoveBudget { scope }
+            | Op::Credit { scope, .. }
+            | Op::Freeze { scope }
+            | Op::Unfreeze { scope } => Box::new(std::iter::once(scope)),
             _ => Box::new(std::iter::empty()),
         }
     }

@@ -40,6 +40,8 @@ pub(crate) struct Call {
     pub(crate) if_match: Option<IfMatch>,
     /// The `Last-Event-ID` header: the last journal position that an event listener has seen.
     pub(crate) last_event: Option<String>,
+    /// Whether the `Accept` header names HTML, as browsers do.
+    pub(crate) accepts_html: bool,
 }
 
 impl Call {

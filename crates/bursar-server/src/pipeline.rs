@@ -199,7 +199,9 @@ fn call(app: &Arc<App>, route: &Route, principal: Principal, parts: &Parts, trac
         return Err(Problem::invalid("if-match".into(), detail));
     }
     let last_event = header_text(&parts.headers, &LAST_EVENT_ID)?.map(str::to_owned);
-    Ok(Call { app: app.clone(), key, if_match, last_event, principal, context })
+    let accept = parts.headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+    let accepts_html = accept.is_some_and(|accept| accept.contains("text/html"));
+    Ok(Call { app: app.clone(), key, if_match, last_event, accepts_html, principal, context })
 }
 
 async fn path_parameter(parts: &mut Parts) -> Result<Option<String>, Problem> {

@@ -160,7 +160,7 @@ impl HandlerReply for EventStream {
 
 /// Returns a problem as a response, with the request id and without internal details.
 pub(crate) fn problem(problem: Problem, request_id: &str) -> Response {
-    full_problem(&problem.redacted().of_request(request_id))
+    full_problem(&problem.redacted().with_http_hint().of_request(request_id))
 }
 
 /// Returns a problem as a response, with all its details.

@@ -206,7 +206,8 @@ pub struct BudgetAnswer {
     /// Why the scope is frozen; missing if it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub freeze: Option<FreezeAnswer>,
-    /// The posted and held units of each window.
+    /// The posted and held units of each window: first those that the budget limits, in the order of its limits' first use, then the
+    /// others. Every scope has a balance over its `lifetime`, also without a limit over it.
     pub balances: Vec<BalanceAnswer>,
 }
 

@@ -86,6 +86,7 @@ pub fn data(event: &Event) -> Value {
             let beyond = beyond.as_ref().map(|beyond| json!({ "at": stamp(beyond.at), "scopes": beyond.left }));
             json!({ "charge": ChargeAnswer::from(charge), "at": stamp(*at), "hold": hold, "beyond": beyond })
         }
+        Event::BudgetRemoved { scope } => json!({ "scope": scope }),
         Event::BudgetDefined { scope, budget } => json!({ "scope": scope, "budget": BudgetBody::from(&**budget) }),
         Event::BudgetFrozen { scope } => json!({ "scope": scope }),
         Event::BudgetTripped { scope, window, limit, spent, until } => with_window(

@@ -1,14 +1,22 @@
 //! Problems: the answers to requests that failed (RFC 9457, `application/problem+json`).
 
+mod hint;
+
 use std::borrow::Cow;
+use std::fmt;
 use std::time::Duration;
 
 use bursar_core::failure::{Classify, FailureClass};
+use bursar_core::name::Scope;
+use bursar_core::notation::about;
 use bursar_core::refusal::{Invalid, Refusal, Violation};
+use bursar_core::time::Span;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::window::WindowFields;
+
+pub use self::hint::{Voice, shell_quoted};
 
 /// When a caller may retry a transient failure for which no better estimate is known.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -35,17 +43,24 @@ pub struct Problem {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub violations: Vec<ViolationAnswer>,
-    /// Fields that only an HTTP answer has.
+    /// Fields that only an HTTP answer or few problems have.
     #[serde(flatten)]
     pub http: Option<Box<HttpFields>>,
 }
 
-/// The fields of a problem that only an HTTP answer has.
+/// The fields of a problem that only an HTTP answer or few problems have.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 pub struct HttpFields {
-    /// How long to wait before a retry, in milliseconds. It is an estimate.
+    /// How long to wait before a retry, in milliseconds. It is an estimate: a release can make room sooner, and other requests can take
+    /// the room.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<i64>,
+    /// The scope that is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scope: Option<String>,
+    /// What the caller can do in this case.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
     /// The id of the request in the server's log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
@@ -63,6 +78,8 @@ struct Received {
     #[serde(default)]
     violations: Vec<ViolationAnswer>,
     retry_after_ms: Option<i64>,
+    scope: Option<String>,
+    hint: Option<String>,
     request_id: Option<String>,
 }
 
@@ -77,7 +94,8 @@ impl Received {
         let word = self.kind.rsplit('/').next().unwrap_or_default();
         let kind = Kind::ALL.iter().copied().find(|kind| kind.word() == word);
         let kind = kind.unwrap_or_else(|| Kind::of_status(self.status));
-        let http = HttpFields { retry_after_ms: self.retry_after_ms, request_id: self.request_id };
+        let Received { retry_after_ms, scope, hint, request_id, .. } = self;
+        let http = HttpFields { retry_after_ms, scope, hint, request_id };
         Problem {
             kind,
             title: kind.title(),
@@ -91,9 +109,9 @@ impl Received {
     }
 }
 
-/// Defines the kinds, each with the last segment of its type, its title and its status.
+/// Defines the kinds, each with the last segment of its type, its status, its title, what it means and what to do.
 macro_rules! kinds {
-    ($($kind:ident = $word:literal, $title:literal, $status:literal;)*) => {
+    ($($kind:ident = $word:literal, $status:literal, $title:literal, $means:literal, $remedy:literal;)*) => {
         /// The kind of a problem.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Kind {
@@ -104,57 +122,138 @@ macro_rules! kinds {
             /// All kinds.
             pub const ALL: &[Kind] = &[$(Kind::$kind),*];
 
-            fn parts(self) -> (&'static str, &'static str, u16) {
+            fn parts(self) -> Parts {
                 match self {
-                    $(Kind::$kind => ($word, $title, $status),)*
+                    $(Kind::$kind => {
+                        Parts { word: $word, status: $status, title: $title, means: $means, remedy: $remedy }
+                    })*
                 }
             }
         }
     };
 }
 
+struct Parts {
+    word: &'static str,
+    status: u16,
+    title: &'static str,
+    means: &'static str,
+    remedy: &'static str,
+}
+
 kinds! {
-    Refused = "refused", "Refused by a limit, a freeze, a grant or a hold's policy", 409;
-    UnknownScope = "unknown-scope", "Unknown scope: it has no budget, and the request names no limit", 409;
-    AlreadySettled = "already-settled", "The hold is already settled", 409;
-    LeaseLost = "lease-lost", "Lease lost: it has expired, or another worker has the job", 409;
-    Conflict = "conflict", "Conflict with the current state", 409;
-    Changed = "changed", "Precondition failed: the resource has changed", 412;
-    NotFound = "not-found", "Not found", 404;
-    Invalid = "invalid", "Invalid request", 400;
-    TooLarge = "too-large", "Request too large", 413;
-    Unauthorized = "unauthorized", "Unauthorized: the request has no valid token", 401;
-    Forbidden = "forbidden", "Forbidden: the caller lacks the permission", 403;
-    MethodNotAllowed = "method-not-allowed", "Method not allowed", 405;
-    UnsupportedMediaType = "unsupported-media-type", "Unsupported media type", 415;
-    Timeout = "timeout", "Timeout: the request took too long to arrive", 408;
-    TooManyAttempts = "too-many-attempts", "Too many failed authentication attempts", 429;
-    QuotaExceeded = "quota-exceeded", "Quota exceeded", 429;
-    TooManyBytes = "too-many-bytes", "Too many bytes in flight for this principal", 429;
-    HeadTooLarge = "head-too-large", "Request headers too large", 431;
-    Overloaded = "overloaded", "Overloaded: too many requests are waiting", 503;
-    Busy = "busy", "Database busy: other transactions hold the locks", 503;
-    Unavailable = "unavailable", "Database unavailable", 503;
-    Unusable = "unusable", "Database unusable: it is missing, damaged, read-only or of another version", 503;
-    NotReady = "not-ready", "Server not ready", 503;
-    UnknownOutcome = "unknown-outcome", "Unknown outcome: the request may have been executed", 504;
-    Internal = "internal", "Internal error", 500;
+    Invalid = "invalid", 400, "Invalid request",
+        "the request is wrong; `field` says where",
+        "correct it; a retry does not help";
+    Unauthorized = "unauthorized", 401, "Unauthorized: the request has no valid token",
+        "the request has no valid token; the server's log has the reason",
+        "send `Authorization: Bearer TOKEN` with a token that is neither expired nor revoked";
+    Forbidden = "forbidden", 403, "Forbidden: the caller lacks the permission",
+        "the role, or the worker's capabilities, do not allow it",
+        "use a token with another role, or give the worker the capability";
+    NotFound = "not-found", 404, "Not found",
+        "this tenant has no such object",
+        "check the id or name, and the tenant";
+    UnknownScope = "unknown-scope", 404, "Unknown scope: it has no budget, and the request names no limit",
+        "the scope has no budget and the request gives no limit, or the parent of a budget has no budget; `scope` names it",
+        "define a budget for the scope, or give `limits` with the charge";
+    MethodNotAllowed = "method-not-allowed", 405, "Method not allowed",
+        "the path exists, but not with this method",
+        "use one of the methods in the header `Allow`";
+    Timeout = "timeout", 408, "Timeout: the request took too long to arrive",
+        "the request body took too long",
+        "send it again; nothing was changed";
+    Refused = "refused", 409, "Refused by a limit, a freeze, a grant or a hold's policy",
+        "a limit, a freeze, a grant or a hold's policy refuses the request; `violations` lists every limit, freeze and grant",
+        "request less, wait (`Retry-After` is an estimate of when it may fit), raise the limit, unfreeze the scope, or use another grant";
+    AlreadySettled = "already-settled", 409, "The hold is already settled",
+        "the hold has ended; `state` says how",
+        "nothing: it is settled";
+    LeaseLost = "lease-lost", 409, "Lease lost: it has expired, or another worker has the job",
+        "the lease has expired, or another worker has the job",
+        "stop working on the job; nothing else you report has an effect";
+    Conflict = "conflict", 409, "Conflict with the current state",
+        "the current state does not allow it, or the idempotency key was used for a different request",
+        "read the current state and decide again; use a new key for a new request";
+    Changed = "changed", 412, "Precondition failed: the resource has changed",
+        "the object has changed since it was read (`If-Match`)",
+        "read it again, and repeat the change with its new ETag";
+    TooLarge = "too-large", 413, "Request too large",
+        "the request is too large",
+        "split it";
+    UnsupportedMediaType = "unsupported-media-type", 415, "Unsupported media type",
+        "the body is not JSON, or is compressed",
+        "send `Content-Type: application/json` without a content encoding";
+    TooManyAttempts = "too-many-attempts", 429, "Too many failed authentication attempts",
+        "too many invalid tokens from this address",
+        "wait as long as `Retry-After` says; valid tokens are still accepted";
+    TooManyBytes = "too-many-bytes", 429, "Too many bytes in flight for this principal",
+        "the principal has too many bytes in flight; nothing was changed",
+        "wait as long as `Retry-After` says, and send fewer or smaller requests at once";
+    QuotaExceeded = "quota-exceeded", 429, "Quota exceeded",
+        "the caller's quota has too little left; `violations` has the limit",
+        "wait (`Retry-After` is an estimate of when the request may fit), or have the quota raised";
+    HeadTooLarge = "head-too-large", 431, "Request headers too large",
+        "the request head has more than 64 KiB",
+        "send fewer or shorter headers";
+    Internal = "internal", 500, "Internal error",
+        "a defect; the server's log has it under `request_id`",
+        "report it";
+    Overloaded = "overloaded", 503, "Overloaded: too many requests are waiting",
+        "too many requests are waiting; nothing was changed",
+        "retry after `Retry-After`, with fewer requests at the same time";
+    Busy = "busy", 503, "Database busy: other transactions hold the locks",
+        "other transactions held the locks for too long; nothing was changed",
+        "retry after `Retry-After`; if it stays busy, look for another process that uses the database";
+    Unavailable = "unavailable", 503, "Database unavailable",
+        "the database cannot be used; nothing was changed",
+        "retry after `Retry-After`; if it stays so, read the server's log";
+    Unusable = "unusable", 503, "Database unusable: it is missing, damaged, read-only or of another version",
+        "the command line only: the database is missing, damaged, read-only or of another version; nothing was changed",
+        "do what the message says; a retry does not help";
+    NotReady = "not-ready", 503, "Server not ready",
+        "`/readyz` only: the server does not take requests; `detail` has the reason",
+        "wait, or correct the reason";
+    UnknownOutcome = "unknown-outcome", 504, "Unknown outcome: the request may have been executed",
+        "the connection to the database was lost during the commit, so the request may have taken effect",
+        "retry with the same `Idempotency-Key`";
+}
+
+/// Returns the table of all problems in Markdown, for `docs/server.md`.
+pub fn problem_table() -> String {
+    let mut table = String::from("| `type` ends in | status | means | do |\n| --- | --- | --- | --- |\n");
+    // A server answers `unavailable` instead of `unusable`.
+    for kind in Kind::ALL.iter().filter(|kind| **kind != Kind::Unusable) {
+        let Parts { word, status, means, remedy, .. } = kind.parts();
+        table.push_str(&format!("| `{word}` | {status} | {means} | {remedy} |\n"));
+    }
+    table
 }
 
 impl Kind {
     /// Returns the last segment of the type, which is stable.
     pub fn word(self) -> &'static str {
-        self.parts().0
+        self.parts().word
     }
 
     /// Returns the title.
     pub fn title(self) -> &'static str {
-        self.parts().1
+        self.parts().title
     }
 
     /// Returns the HTTP status.
     pub fn status(self) -> u16 {
-        self.parts().2
+        self.parts().status
+    }
+
+    /// Returns what the problem means, as a sentence without a full stop.
+    pub fn means(self) -> &'static str {
+        self.parts().means
+    }
+
+    /// Returns what a caller can do about it, as a sentence without a full stop.
+    pub fn remedy(self) -> &'static str {
+        self.parts().remedy
     }
 
     /// Returns whether the same request may succeed later without any other change.
@@ -258,7 +357,7 @@ impl JsonSchema for Kind {
 impl Problem {
     /// A problem of a kind. `detail` is a sentence without a full stop.
     pub fn new(kind: Kind, detail: impl Into<String>) -> Problem {
-        let (_, title, status) = kind.parts();
+        let Parts { title, status, .. } = kind.parts();
         let detail = detail.into();
         Problem { kind, title, status, detail, field: None, state: None, violations: Vec::new(), http: None }
     }
@@ -284,6 +383,12 @@ impl Problem {
     /// A problem with one field of the request.
     pub fn invalid(field: String, detail: impl Into<String>) -> Problem {
         Problem { field: Some(field), ..Problem::new(Kind::Invalid, detail) }
+    }
+
+    /// A problem with a scope that was asked for and has neither a budget nor balances.
+    pub fn unknown_scope(scope: &Scope) -> Problem {
+        let detail = format!("there is no budget {scope}, and the scope was never charged");
+        Problem::new(Kind::UnknownScope, detail).with_parts_of(&Refusal::UnknownScope { scope: scope.clone() })
     }
 
     /// A problem with an id or a name that does not exist; `what` names the object, such as `job job_…`.
@@ -319,6 +424,12 @@ impl Problem {
         match refusal {
             Refusal::Refused(violations) => {
                 self.violations = violations.iter().map(ViolationAnswer::from).collect();
+                if let Some(wait) = refusal.retry_after() {
+                    self = self.retry_after(wait.into());
+                }
+            }
+            Refusal::UnknownScope { scope } => {
+                self.http.get_or_insert_default().scope = Some(scope.to_string());
             }
             Refusal::Invalid(Invalid { field, .. }) => self.field = Some((*field).to_owned()),
             Refusal::AlreadySettled { state, .. } => self.state = Some(state.as_str().into()),
@@ -363,8 +474,8 @@ pub enum ViolationAnswer {
         requested: i64,
         /// The units that are left.
         available: i64,
-        /// The earliest time at which the units become available by themselves, in milliseconds from now; `null` if they do not.
-        /// It is an estimate: released or credited units can make the request succeed earlier.
+        /// An estimate of when the units become available by themselves, in milliseconds from now; `null` if they do not. A release
+        /// can make room sooner, and other requests can take the room.
         retry_after_ms: Option<i64>,
         /// Whether the limit can ever admit the request; `false` if the request exceeds the whole limit.
         possible: bool,
@@ -373,6 +484,25 @@ pub enum ViolationAnswer {
     Frozen { scope: String },
     /// The token of a grant was not accepted.
     Grant { purpose: String },
+}
+
+/// Says the reason in a sentence for people, as the library does.
+impl fmt::Display for ViolationAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ViolationAnswer::Limit { scope, window, limit, requested, available, retry_after_ms, possible } => {
+                let window = window.shown(Some(*limit));
+                write!(f, "{scope} has {available} left of {limit} ({window}), {requested} requested")?;
+                match retry_after_ms.map(|wait| Span::from_millis(wait.max(0).unsigned_abs())) {
+                    Some(wait) => write!(f, ", room for it in about {} (an estimate)", about(wait)),
+                    None if !possible => f.write_str(", more than the limit itself"),
+                    None => Ok(()),
+                }
+            }
+            ViolationAnswer::Frozen { scope } => write!(f, "{scope} is frozen"),
+            ViolationAnswer::Grant { purpose } => write!(f, "the token is not valid for {purpose}"),
+        }
+    }
 }
 
 impl From<&Violation> for ViolationAnswer {
@@ -385,7 +515,7 @@ impl From<&Violation> for ViolationAnswer {
                     limit: *limit,
                     requested: *requested,
                     available: *available,
-                    retry_after_ms: retry_after.map(bursar_core::time::Span::millis),
+                    retry_after_ms: retry_after.map(Span::millis),
                     possible: *possible,
                 }
             }
@@ -393,5 +523,41 @@ impl From<&Violation> for ViolationAnswer {
             // The reason goes to the log only: it would help a caller to guess tokens.
             Violation::Grant { purpose, .. } => ViolationAnswer::Grant { purpose: purpose.to_string() },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bursar_core::name::Scope;
+    use bursar_core::window::Window;
+
+    use super::*;
+
+    fn limit(window: Window, retry_after: Option<Span>, possible: bool) -> Violation {
+        let scope = Scope::new("a").unwrap();
+        Violation::Limit { scope, window, limit: 10, requested: 7, available: 3, retry_after, possible }
+    }
+
+    #[test]
+    fn a_violation_reads_the_same_on_both_sides_of_the_network() {
+        let wait = Some(Span::from_secs(1_209_600));
+        for violation in [
+            limit(Window::Lifetime, None, true),
+            limit(Window::rolling(Span::from_secs(3_600)).unwrap(), wait, true),
+            limit(Window::bucket(10, 1, Span::from_secs(60)).unwrap(), None, false),
+            Violation::Frozen { scope: Scope::new("a").unwrap() },
+        ] {
+            assert_eq!(ViolationAnswer::from(&violation).to_string(), violation.to_string());
+        }
+        let text = limit(Window::Lifetime, wait, true).to_string();
+        assert_eq!(text, "a has 3 left of 10 (lifetime), 7 requested, room for it in about 14 days (an estimate)");
+    }
+
+    #[test]
+    fn a_refusal_that_time_resolves_says_when() {
+        let refused = |violations| Problem::from(Refusal::Refused(violations)).retry_after_ms();
+        let wait = Some(Span::from_secs(5));
+        assert_eq!(refused(vec![limit(Window::Lifetime, wait, true)]), Some(5_000));
+        assert_eq!(refused(vec![limit(Window::Lifetime, wait, true), limit(Window::Lifetime, None, false)]), None);
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bursar_core::refusal::{Invalid, Refusal};
 use bursar_store::StoreError;
+use bursar_worker::SourceError;
 
 use crate::api::jobs::LostLease;
 
@@ -28,6 +29,9 @@ pub enum Error {
     /// The database failed. Nothing was changed, except after [`StoreError::UnknownOutcome`].
     #[error(transparent)]
     Store(Arc<StoreError>),
+    /// A worker could not start, or stopped by itself, for a reason that the other variants do not describe.
+    #[error(transparent)]
+    Worker(Arc<SourceError>),
     /// A bug in Bursar: a request made the engine panic, which is logged and changes nothing, or returned an unexpected
     /// answer.
     #[error("internal error: {0}")]
@@ -76,6 +80,7 @@ impl Error {
                         | StoreError::UnknownOutcome(_)
                 )
             }
+            Error::Worker(error) => matches!(**error, SourceError::Transient(_)),
             Error::Refused(_) | Error::LeaseLost(_) | Error::Internal(_) => false,
         }
     }
@@ -105,6 +110,30 @@ impl From<StoreError> for Error {
     }
 }
 
+/// So that `worker.start().await?` works where other calls do.
+impl From<SourceError> for Error {
+    fn from(error: SourceError) -> Error {
+        match error {
+            SourceError::Refused(refusal) => Error::Refused(refusal),
+            SourceError::Closed => StoreError::Closed.into(),
+            SourceError::Transient(source) => own(source, SourceError::Transient),
+            SourceError::Denied(source) => own(source, SourceError::Denied),
+            SourceError::Failed(source) => own(source, SourceError::Failed),
+            other => Error::Worker(Arc::new(other)),
+        }
+    }
+}
+
+type BoxedError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Returns the error of this library that a worker's error carries, or the worker's error.
+fn own(source: BoxedError, wrap: fn(BoxedError) -> SourceError) -> Error {
+    match source.downcast::<Error>() {
+        Ok(error) => *error,
+        Err(source) => Error::Worker(Arc::new(wrap(source))),
+    }
+}
+
 impl From<Invalid> for Error {
     fn from(invalid: Invalid) -> Error {
         Error::Refused(Refusal::Invalid(invalid))
@@ -124,7 +153,8 @@ impl bursar_core::failure::Classify for Error {
             Error::Refused(refusal) => return FailureClass::Refused(refusal),
             Error::LeaseLost(lost) => return FailureClass::Refused(lost.refusal()),
             Error::Overloaded { .. } => return FailureClass::Overloaded,
-            Error::Internal(_) => return FailureClass::Internal,
+            Error::Worker(error) if matches!(**error, SourceError::Transient(_)) => return FailureClass::Unavailable,
+            Error::Worker(_) | Error::Internal(_) => return FailureClass::Internal,
             Error::Store(error) => &**error,
         };
         match store {
@@ -138,5 +168,24 @@ impl bursar_core::failure::Classify for Error {
             | StoreError::Corrupt { .. } => FailureClass::Unusable,
             _ => FailureClass::Internal,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_of_a_worker_becomes_the_error_it_carries() {
+        let refusal = Refusal::Invalid(Invalid::new("queues", "must not be empty"));
+        let converted = Error::from(SourceError::Refused(refusal.clone()));
+        assert_eq!(converted.refusal(), Some(&refusal));
+        assert!(Error::from(SourceError::Closed).is_closed());
+        let busy = Error::Overloaded { waiting: 3 };
+        let carried = Error::from(SourceError::Transient(Box::new(busy)));
+        assert!(matches!(carried, Error::Overloaded { waiting: 3 }), "{carried:?}");
+        let foreign = Error::from(SourceError::Denied("the token has expired".into()));
+        assert_eq!((foreign.to_string().as_str(), foreign.is_transient()), ("the token has expired", false));
+        assert!(Error::from(SourceError::Transient("connection reset".into())).is_transient());
     }
 }

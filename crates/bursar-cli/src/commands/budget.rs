@@ -5,6 +5,7 @@ use bursar_wire::Page;
 use bursar_wire::budget::{BalanceAnswer, BudgetAnswer, BudgetBody, CreditBody, FreezeAnswer, SpentAnswer};
 use bursar_wire::problem::Problem;
 use clap::{Args, Subcommand, ValueEnum};
+use serde_json::json;
 
 use crate::args::{LIMIT_HELP, PageSize, WrittenLimit, amount, duration, limit, percent, whole};
 use crate::context::Context;
@@ -48,6 +49,8 @@ pub(crate) enum Budgets {
     Freeze(FreezeArgs),
     /// Lift a freeze
     Unfreeze(FreezeArgs),
+    /// Delete a budget; refused while units are held on it, or while it has child budgets. Its spend stays recorded
+    Delete(FreezeArgs),
     /// Credit units to a scope
     Credit {
         /// Scope to credit
@@ -226,6 +229,13 @@ pub(crate) async fn run(args: Budgets, context: &Context) -> Result<(), Problem>
         Budgets::Unfreeze(FreezeArgs { scope, reason }) => {
             let unfrozen = budgets.unfreeze(&scope, reason.as_deref()).await;
             show(&*suggest::scope(unfrozen, [&scope], context).await?, context)
+        }
+        Budgets::Delete(FreezeArgs { scope, reason }) => {
+            let removed = budgets.remove(&scope, reason.as_deref()).await;
+            suggest::scope(removed, [&scope], context).await?;
+            context
+                .out
+                .data(&json!({ "scope": scope, "removed": true }), || format!("the budget of {scope} is deleted"))
         }
         Budgets::Credit { scope, amount, hold, reason, key } => {
             let client = context.keyed(key);

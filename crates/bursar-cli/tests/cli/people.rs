@@ -60,6 +60,20 @@ fn a_changed_time_to_live_is_a_warning_and_an_estimate_is_in_words() {
 }
 
 #[test]
+fn a_budget_is_deleted_unless_units_are_held_on_it() {
+    let dir = Workdir::ready();
+    dir.run(&["budget", "define", "a", "--limit", "10:day"]).exits(0);
+    let id = dir.json(&["hold", "place", "a=1"])["hold"]["id"].clone();
+    let held = dir.run(&["budget", "delete", "a"]).exits(5);
+    assert!(held.err.contains("held"), "{}", held.err);
+    dir.run(&["hold", "release", text(&id)]).exits(0);
+    assert!(dir.run(&["budget", "delete", "a", "--reason", "retired"]).exits(0).out.contains("is deleted"));
+    dir.run(&["post", "a=1"]).exits(4);
+    assert!(dir.run(&["journal", "list", "--kind", "budget.removed"]).exits(0).out.contains("retired"));
+    dir.run(&["budget", "delete", "nowhere"]).exits(4);
+}
+
+#[test]
 fn a_name_that_resembles_another_gets_a_suggestion() {
     let dir = Workdir::ready();
     dir.run(&["budget", "define", "agent:scout", "--limit", "10:day"]).exits(0);

@@ -33,6 +33,11 @@ impl Budgets<'_> {
         self.0.put(at(scope), budget).answer().await
     }
 
+    /// Removes a budget. The server refuses while units are held on it, or while it is the parent of another budget.
+    pub async fn remove(&self, scope: &Scope, reason: Option<&str>) -> Result<Answered<()>, Error> {
+        self.0.delete(at(scope).query("reason", reason)).done().await
+    }
+
     /// Returns a budget with its balances.
     pub async fn show(&self, scope: &Scope) -> Result<Answered<BudgetAnswer>, Error> {
         self.0.get(at(scope)).answer().await

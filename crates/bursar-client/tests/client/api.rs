@@ -37,7 +37,7 @@ fn job() -> JobBody {
 async fn budget(client: &Client, name: &str) {
     let budget = Budget::new([Limit::new(100, "day".parse().unwrap())]);
     let made = client.budgets().define(&scope(name), &BudgetBody::from(&budget)).await.unwrap();
-    assert_eq!(made.balances[1].remaining, Some(100));
+    assert_eq!(made.balances[0].remaining, Some(100));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -81,7 +81,11 @@ async fn budgets_holds_and_commands_work() {
     assert!(!client.budgets().unfreeze(&name, None).await.unwrap().frozen);
     assert!(client.budgets().history(&name, None, 3).await.unwrap().next.is_some());
     assert_eq!(client.budgets().list("room:", None, 10).await.unwrap().items.len(), 1);
-    assert_eq!(client.budgets().show(&scope("nowhere")).await.unwrap_err().kind(), Some(Kind::NotFound));
+    assert_eq!(client.budgets().show(&scope("nowhere")).await.unwrap_err().kind(), Some(Kind::UnknownScope));
+    client.budgets().remove(&name, Some("not needed")).await.unwrap();
+    let gone = client.budgets().remove(&name, None).await.unwrap_err();
+    assert_eq!(gone.kind(), Some(Kind::UnknownScope));
+    assert!(client.budgets().show(&name).await.unwrap().budget.is_none());
 
     let shown = client.commands().show(placed.id).await.unwrap();
     assert_eq!(shown.hold.as_ref().unwrap().id, hold);

@@ -62,6 +62,7 @@ pub(crate) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64
             ws.scopes.get(&ScopeKeyRef(tenant, &charge.scope)).expect("the scope was just credited").version
         }
         Event::BudgetDefined { scope, budget } => scope::defined(ws, tenant, scope, budget),
+        Event::BudgetRemoved { scope } => scope::removed(ws, tenant, scope),
         Event::BudgetFrozen { scope } => {
             let order = Freeze::Order { actor: context.actor.clone(), reason: context.reason.clone() };
             scope::frozen(ws, tenant, scope, Some(order))

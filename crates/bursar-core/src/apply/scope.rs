@@ -66,6 +66,16 @@ pub(super) fn defined(ws: &mut Workspace, tenant: &Tenant, scope: &Scope, budget
     version
 }
 
+/// Removes a budget. The balances stay; windows that nothing names any more are closed when their place is needed.
+pub(super) fn removed(ws: &mut Workspace, tenant: &Tenant, scope: &Scope) -> u64 {
+    let row = touch_scope(ws, &(tenant.clone(), scope.clone()));
+    let before = row.budget.take();
+    row.redefined = true;
+    let version = row.version;
+    move_subtree(ws, tenant, scope, before.and_then(|before| before.parent.clone()), None);
+    version
+}
+
 /// Freezes a scope, or unfreezes it if `freeze` is `None`.
 pub(super) fn frozen(ws: &mut Workspace, tenant: &Tenant, scope: &Scope, freeze: Option<Freeze>) -> u64 {
     let row = touch_scope(ws, &(tenant.clone(), scope.clone()));

@@ -1,4 +1,4 @@
-//! Decides operations on budgets: define, freeze, unfreeze.
+//! Decides operations on budgets: define, remove, freeze, unfreeze.
 //!
 //! A parent must have a budget. Chains of parents have no cycle and are at most [`DEPTH_MAX`] deep. Every scope counts
 //! the budgets below it level by level, so moving a budget under a parent is also refused if its own descendants would
@@ -14,6 +14,7 @@ use crate::name::Scope;
 use crate::refusal::Refusal;
 use crate::scope::Freeze;
 use crate::state::Workspace;
+use crate::window::Window;
 
 /// Defines or replaces a budget.
 pub(super) fn define(ws: &Workspace, context: &Context, scope: &Scope, budget: &Budget) -> Result<Vec<Event>, Refusal> {
@@ -37,6 +38,22 @@ pub(super) fn define(ws: &Workspace, context: &Context, scope: &Scope, budget: &
         }
     }
     Ok(vec![Event::BudgetDefined { scope: scope.clone(), budget: Box::new(budget.clone()) }])
+}
+
+/// Removes a budget. One that has units held, or budgets below it, is in use. A freeze by its trip limit ends with it; one by
+/// a caller stays.
+pub(super) fn remove(ws: &Workspace, context: &Context, scope: &Scope) -> Result<Vec<Event>, Refusal> {
+    let row = admit::row(ws, &context.tenant, scope).filter(|row| row.budget.is_some());
+    let row = row.ok_or_else(|| Refusal::UnknownScope { scope: scope.clone() })?;
+    let held = row.balance(&Window::Lifetime).map_or(0, |balance| balance.held);
+    let held = if Mutant::RemoveHeldBudget.on() { 0 } else { held };
+    let children = row.below.first().copied().unwrap_or(0);
+    if held > 0 || children > 0 {
+        return Err(Refusal::BudgetInUse { scope: scope.clone(), held, children });
+    }
+    let tripped = matches!(row.frozen, Some(Freeze::Trip { .. }));
+    let unfrozen = tripped.then(|| Event::BudgetUnfrozen { scope: scope.clone(), turned: true });
+    Ok(unfrozen.into_iter().chain([Event::BudgetRemoved { scope: scope.clone() }]).collect())
 }
 
 /// Freezes a scope. A freeze by a trip limit is replaced; one by a caller stays as it is.

@@ -155,6 +155,7 @@ fn operate(decision: &mut Decision<'_>, request: &CheckedRequest, rules: &Rules)
             return decision.sweep(events);
         }
         Op::Define { scope, budget } => budget::define(ws, context, scope, budget)?,
+        Op::RemoveBudget { scope } => budget::remove(ws, context, scope)?,
         Op::Freeze { scope } => budget::freeze(ws, context, scope)?,
         Op::Unfreeze { scope } => budget::unfreeze(ws, context, scope)?,
         Op::Mint(mint) => grant::mint(ws, mint),

@@ -38,7 +38,7 @@ pub(super) fn is_unchanged(ws: &Workspace, request: &CheckedRequest) -> Result<(
     let Some(expected) = request.if_match else { return Ok(()) };
     let tenant = &request.context.tenant;
     let (what, found) = match &request.op {
-        Op::Define { scope, .. } => {
+        Op::Define { scope, .. } | Op::RemoveBudget { scope } => {
             let row = ws.scopes.get(&(tenant.clone(), scope.clone()));
             ("budget", row.and_then(|row| row.budget.as_deref()).map(Fingerprint::of))
         }

@@ -109,6 +109,7 @@ fn times_of(event: &mut Event, mut visit: impl FnMut(&mut Time)) {
         | Event::HoldReleased { .. }
         | Event::Posted { .. }
         | Event::BudgetDefined { .. }
+        | Event::BudgetRemoved { .. }
         | Event::BudgetFrozen { .. }
         | Event::BudgetUnfrozen { .. }
         | Event::BudgetCrossed { .. }

@@ -82,6 +82,7 @@ impl Event {
             Event::Posted { .. } => Stream::Command(command),
             Event::Credited { charge, .. } => Stream::Scope(tenant.clone(), charge.scope.clone()),
             Event::BudgetDefined { scope, .. }
+            | Event::BudgetRemoved { scope }
             | Event::BudgetFrozen { scope }
             | Event::BudgetTripped { scope, .. }
             | Event::BudgetUnfrozen { scope, .. }

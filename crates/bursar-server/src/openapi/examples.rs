@@ -11,6 +11,7 @@ pub(super) fn path_parameter(path: &str) -> Value {
     let id = |prefix: &str| format!("{prefix}_01j9zq3v4w5x6y7z8abcdefghj");
     let example = match path.split('/').nth(2).unwrap_or_default() {
         "budgets" => "room:sales".to_owned(),
+        "{type}" => "refused".to_owned(),
         "queues" => "media".to_owned(),
         "schedules" => "nightly".to_owned(),
         "jobs" => JOB.to_owned(),

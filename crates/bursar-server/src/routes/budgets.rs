@@ -12,9 +12,9 @@ use crate::call::{Call, Input, NoFields};
 use crate::convert;
 use crate::limits::PAGE_MAX;
 use crate::principal::permissions::Action;
-use crate::reply::Reply;
+use crate::reply::{NoContent, Reply};
 use crate::route::Route;
-use crate::routes::{cursor, name_cursor, page_size};
+use crate::routes::{ReasonQuery, cursor, name_cursor, page_size};
 use crate::wire::budget::{
     BudgetAnswer, BudgetBody, CreditBody, ReasonBody, SpendSeriesAnswer, SpendStep, SpentAnswer,
 };
@@ -31,11 +31,13 @@ pub(super) fn routes() -> Vec<Route> {
             .takes_if_match()
             .always_there()
             .example(json!({
-                "unit": "micro_usd",
-                "limits": [{ "amount": 1_000_000, "window": "month", "zone": "Europe/Berlin" },
-                           { "amount": 50_000, "window": "rolling", "length_ms": 3_600_000 }],
+                "unit": "usd",
+                "limits": [{ "amount": 25_000_000, "window": "month@Europe/Berlin" },
+                           { "amount": 500_000, "window": "rolling:1h" }],
                 "thresholds": [50, 80, 100], "reason": "autumn plan",
             })),
+        Route::new(Method::DELETE, "/v1/budgets/{scope}", write, "Remove a budget; its spend stays recorded", remove)
+            .takes_if_match(),
         Route::new(Method::GET, "/v1/budgets/{scope}", read, "Get a budget and its balances", show),
         Route::new(Method::GET, "/v1/budgets/{scope}/spent", read, "Get the units posted in a period", spent),
         Route::new(Method::GET, "/v1/budgets/{scope}/series", read, "Get the units posted over time", series),
@@ -90,6 +92,12 @@ async fn define(input: Input<Scope, NoFields, BudgetBody>) -> Result<Reply<Budge
     Ok(view(&call, scope).await?.replayed(done.replayed))
 }
 
+async fn remove(input: Input<Scope, ReasonQuery>) -> Result<NoContent, Problem> {
+    let call = input.call.with_reason(input.query.reason);
+    let done = call.run(Op::RemoveBudget { scope: input.parameter }).await?;
+    Ok(NoContent { replayed: done.replayed })
+}
+
 async fn show(input: Input<Scope>) -> Result<Reply<BudgetAnswer>, Problem> {
     view(&input.call, input.parameter).await
 }
@@ -97,7 +105,7 @@ async fn show(input: Input<Scope>) -> Result<Reply<BudgetAnswer>, Problem> {
 /// Returns the view of a scope; 404 if it was never defined or charged.
 async fn known(call: &Call, scope: &Scope) -> Result<BudgetView, Problem> {
     let found = call.bursar().ledger().budget(scope).await?;
-    found.ok_or_else(|| Problem::not_found(format_args!("budget {scope}, and the scope was never charged")))
+    found.ok_or_else(|| Problem::unknown_scope(scope))
 }
 
 /// Returns a budget, with a digest of its definition as the ETag.

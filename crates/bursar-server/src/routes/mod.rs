@@ -10,6 +10,7 @@ mod holds;
 mod jobs;
 mod journal;
 mod meter;
+mod problems;
 mod queues;
 mod schedules;
 mod tokens;
@@ -41,6 +42,7 @@ pub(crate) fn all() -> Vec<Route> {
         meter::routes(),
         journal::routes(),
         health::routes(),
+        problems::routes(),
     ];
     lists.into_iter().flatten().collect()
 }

@@ -56,7 +56,7 @@ async fn budgets_are_defined_read_and_listed(server: TestServer) {
     let older =
         server.call("GET", &format!("/v1/budgets/room:a/history?limit=10&cursor={next}"), Value::Null).await.is(200);
     assert_eq!(kinds(&older.json()), ["budget.unfrozen", "budget.frozen", "budget.defined"]);
-    assert_eq!(server.call("GET", "/v1/budgets/none", Value::Null).await.is(404).problem(), "not-found");
+    assert_eq!(server.call("GET", "/v1/budgets/none", Value::Null).await.is(404).problem(), "unknown-scope");
     let wrong = server
         .call("PUT", "/v1/budgets/x", json!({ "limits": [{ "amount": 1, "window": "fortnight" }] }))
         .await
@@ -127,7 +127,7 @@ async fn commands_hold_redeem_and_enqueue(server: TestServer) {
     assert_eq!(kinds, ["limit", "grant"], "all violations are listed");
     assert_eq!(problem["violations"][0]["available"], 40);
     let unknown =
-        server.call("POST", "/v1/commands", json!({ "charges": [{ "scope": "else", "amount": 1 }] })).await.is(409);
+        server.call("POST", "/v1/commands", json!({ "charges": [{ "scope": "else", "amount": 1 }] })).await.is(404);
     assert_eq!(unknown.problem(), "unknown-scope");
     let empty = server.call("POST", "/v1/commands", json!({})).await.is(400);
     assert_eq!(empty.problem(), "invalid");

@@ -13,6 +13,7 @@ mod jobs;
 mod ledger;
 mod less_common;
 mod memory_bounds;
+mod notation;
 mod observability;
 mod openapi;
 mod permissions;

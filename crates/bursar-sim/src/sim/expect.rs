@@ -92,6 +92,7 @@ impl Model {
             Op::Extend { hold, by } => self.extend(case, *hold, *by),
             Op::Credit { scope, amount, hold } => self.credit(case, scope, *amount, *hold),
             Op::Define { scope, budget } => self.define(case, scope, budget),
+            Op::RemoveBudget { scope } => self.remove_budget(case, scope),
             Op::Freeze { scope } => self.freeze(case, scope, true),
             Op::Unfreeze { scope } => self.freeze(case, scope, false),
             Op::Mint(mint) => self.mint(case, mint),

@@ -157,6 +157,28 @@ impl Model {
         Ok(true)
     }
 
+    pub(super) fn remove_budget(&mut self, case: &Case<'_>, scope: &Scope) -> Check<bool> {
+        let key = case.key(scope);
+        if self.scopes.get(&key).is_none_or(|scope| scope.budget.is_none()) {
+            return case.refused(&Refusal::UnknownScope { scope: scope.clone() });
+        }
+        let children = self.below(&key).first().copied().unwrap_or(0);
+        let model = self.scope(&key, case.now);
+        let held = model.held(&Window::Lifetime, case.now);
+        if held > 0 || children > 0 {
+            return case.refused(&Refusal::BudgetInUse { scope: scope.clone(), held, children });
+        }
+        is("a removal", case.answer()?, &Answer::Done)?;
+        if case.request.dry_run {
+            return Ok(false);
+        }
+        model.budget = None;
+        if matches!(model.frozen, Some(Frozen::Trip { .. })) {
+            model.frozen = None;
+        }
+        Ok(true)
+    }
+
     /// Judges a command whose charges may carry default budgets; these are set only if the command has an effect.
     pub(super) fn submit_with_defaults(&mut self, case: &Case<'_>, command: &Command) -> Check<bool> {
         let mut before = Vec::new();

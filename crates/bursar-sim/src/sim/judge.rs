@@ -271,7 +271,7 @@ impl Judge {
         for (key, row) in scopes() {
             self.compare_row(key, row, least).map_err(|what| ("I2 conservation", what))?;
         }
-        if decisions.iter().any(|decision| matches!(decision.request.op, Op::Define { .. })) {
+        if decisions.iter().any(|decision| matches!(decision.request.op, Op::Define { .. } | Op::RemoveBudget { .. })) {
             let wrong = scopes().find_map(|(key, row)| self.compare_chain(key, row).err());
             return wrong.map_or(Ok(()), |what| Err(("the model", what)));
         }

@@ -167,6 +167,7 @@ impl Workload {
                 let anywhere = random.below(self.scopes.len() as u64) as usize;
                 self.define(random, if joins { self.second_chain() } else { anywhere }, false)
             }
+            78 if random.one_in(2) => Op::RemoveBudget { scope: scope(random, &self.scopes) },
             78 => Op::Freeze { scope: scope(random, &self.scopes) },
             79..81 => Op::Unfreeze { scope: scope(random, &self.scopes) },
             81..86 => self.mint(random),

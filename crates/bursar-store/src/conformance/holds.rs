@@ -201,3 +201,29 @@ pub(super) async fn more_holds_expire_than_one_step_folds(world: World) {
     assert_eq!(world.balance("room", "lifetime").await.1, count);
     world.assert_verified().await;
 }
+
+pub(super) async fn removed_budget_stays_removed_and_can_be_defined_again(world: World) {
+    world.budget("org", &[limit(100, "lifetime")]).await;
+    world.define("team", loose(&[limit(80, "month")]).under(scope("org"))).await;
+    let placed = world.place(hold("team", 10, secs(60))).await;
+    let remove = |name: &str| Op::RemoveBudget { scope: scope(name) };
+    let in_use = world.submit(remove("team")).await;
+    assert!(matches!(in_use, Err(Refusal::BudgetInUse { held: 10, children: 0, .. })), "{in_use:?}");
+    let parent = world.submit(remove("org")).await;
+    assert!(matches!(parent, Err(Refusal::BudgetInUse { held: 10, children: 1, .. })), "{parent:?}");
+    world.commit(placed, 7).await.expect("it commits");
+    // Both are removed in one batch, the child first.
+    let answers = world.batch(vec![remove("team").into(), remove("org").into()]).await;
+    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+    for name in ["team", "org", "team", "org"] {
+        assert!(world.state(name).await.budget.is_none(), "{name}");
+        assert!(matches!(world.submit(post(name, 1)).await, Err(Refusal::UnknownScope { .. })), "{name}");
+        assert_eq!(world.balance(name, "lifetime").await, (7, 0), "the spend of {name} stays");
+        world.store.rebuild().await.expect("works");
+    }
+    world.assert_verified().await;
+    world.budget("team", &[limit(20, "lifetime")]).await;
+    assert_eq!(available(world.submit(post("team", 14)).await), 13);
+    assert_eq!(world.state("org").await.below, Vec::<u64>::new());
+    world.assert_verified().await;
+}

@@ -45,8 +45,7 @@ const INSERT_CHARGES: &str =
     "INSERT INTO bursar.live_charges (tenant, scope, expires_at, hold, placed_at, amount) SELECT @";
 const INSERT_POSTINGS: &str = "INSERT INTO bursar.postings (tenant, scope, at, seq, amount, hold) SELECT @";
 const PUT_SCOPES: &str = "INSERT INTO bursar.scopes AS s (tenant, scope, version, state, budget) SELECT @
-    ON CONFLICT (tenant, scope) DO UPDATE SET version = EXCLUDED.version, state = EXCLUDED.state,
-        budget = coalesce(EXCLUDED.budget, s.budget)";
+    ON CONFLICT (tenant, scope) DO UPDATE SET version = EXCLUDED.version, state = EXCLUDED.state, budget = EXCLUDED.budget";
 const UPDATE_SCOPES: &str = "UPDATE bursar.scopes s SET version = w.version, state = w.state
     FROM (SELECT @) AS w(place, version, state) WHERE s.ctid = w.place";
 const UPDATE_REDEFINED: &str = "UPDATE bursar.scopes s SET version = w.version, state = w.state, budget = w.budget
@@ -188,7 +187,7 @@ impl PgRows<'_> {
             part.array(rows.iter().map(|(key, _)| key.1.as_str()));
             part.array(rows.iter().map(|(_, row)| to_bigint(row.version)));
             part.array(rows.iter().map(|(_, row)| row.pack()));
-            part.array(rows.iter().map(|(_, row)| row.budget.as_deref().filter(|_| row.redefined).map(to_json)));
+            part.array(rows.iter().map(|(_, row)| row.budget.as_deref().map(to_json)));
         });
     }
 }

@@ -289,3 +289,60 @@ fn a_rolling_window_clears_thresholds_as_spend_leaves_it() {
         ",
     );
 }
+
+#[test]
+fn a_budget_in_use_cannot_be_removed() {
+    story(
+        "
+        define org 100/lifetime        => done
+        define a 10/lifetime parent=org => done
+        remove-budget org              => the budget org cannot be removed: it has 1 budget below it (remove them, or give them another parent); nothing was changed
+        hold h a=4                     => h held 1m: a 6/10 lifetime, org 96/100 lifetime
+        remove-budget a                => the budget a cannot be removed: it has 4 held (commit or release the holds); nothing was changed
+        remove-budget org              => the budget org cannot be removed: it has 4 held (commit or release the holds), and 1 budget below it (remove them, or give them another parent); nothing was changed
+        commit h 3                     => committed: a 7/10 lifetime, org 97/100 lifetime
+        remove-budget a dry            => done
+        remove-budget a key=k          => done
+        remove-budget a key=k          => again: done
+        remove-budget a                => scope a is unknown: it has no budget, and the request gives no limit for it; define a budget or pass limits
+        post a=1                       => scope a is unknown: it has no budget, and the request gives no limit for it; define a budget or pass limits
+        remove-budget org              => done
+        define a 10/lifetime           => done
+        left a                         => 7/10 lifetime
+        ",
+    );
+}
+
+#[test]
+fn an_expired_hold_does_not_keep_a_budget() {
+    story(
+        "
+        define a 10/lifetime           => done
+        hold h a=4 ttl=5s              => h held 5s: a 6/10 lifetime
+        after 5s
+        remove-budget a                => done
+        commit h 3                     => committed, committed_after_expiry:
+        define a 10/lifetime           => done
+        left a                         => 7/10 lifetime
+        ",
+    );
+}
+
+#[test]
+fn a_removed_budget_takes_its_trip_along_and_leaves_an_ordered_freeze() {
+    story(
+        "
+        define a 100/lifetime trip=5/lifetime => done
+        post a=6                       => posted: a 94/100 lifetime
+        post a=1                       => refused: a is frozen
+        remove-budget a                => done
+        events                         => budget.defined, spend.posted, a tripped over lifetime with 6, a thawed, budget.removed
+        define a 100/lifetime          => done
+        post a=1                       => posted: a 93/100 lifetime
+        freeze a                       => done
+        remove-budget a                => done
+        define a 100/lifetime          => done
+        post a=1                       => refused: a is frozen
+        ",
+    );
+}

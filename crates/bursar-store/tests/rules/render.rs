@@ -82,6 +82,12 @@ impl World {
             Refusal::Refused(violations) => {
                 let each = violations.iter().map(|violation| match violation {
                     Violation::Grant { fault, .. } => format!("{violation} ({fault})"),
+                    // The message rounds the wait; a story shows it exactly.
+                    Violation::Limit { retry_after: Some(wait), .. } => {
+                        let text = violation.to_string();
+                        let before = text.split(", room for it in about").next().unwrap();
+                        format!("{before}, try again in {} ms at the earliest", wait.millis())
+                    }
                     other => other.to_string(),
                 });
                 format!("refused: {}", each.collect::<Vec<_>>().join("; "))
@@ -138,7 +144,8 @@ impl World {
 fn settled_words(settled: &Settled) -> String {
     let mut words = vec![settled.state.to_string()];
     words.extend(settled.warnings().iter().map(|warning| (*warning).to_owned()));
-    format!("{}: {}", words.join(", "), left(&settled.charges))
+    // Without a budget there is no limit to show.
+    format!("{}: {}", words.join(", "), left(&settled.charges)).trim_end().to_owned()
 }
 
 /// Formats the remaining units of each limit along each chain.

@@ -187,6 +187,7 @@ impl World {
                 amount: plain[1].parse().unwrap(),
                 hold: plain.get(2).map(|hold| self.named(hold)),
             },
+            "remove-budget" => Op::RemoveBudget { scope: scope(plain[0]) },
             "freeze" => Op::Freeze { scope: scope(plain[0]) },
             "unfreeze" => Op::Unfreeze { scope: scope(plain[0]) },
             "tidy" => Op::Tidy { scopes: plain.iter().map(|name| scope(name)).collect() },

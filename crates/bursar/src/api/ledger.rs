@@ -68,6 +68,12 @@ impl Ledger<'_> {
         self.0.execute(Op::Define { scope: scope.try_into()?, budget }).await.map(drop)
     }
 
+    /// Removes the budget of a scope. Refused with [`Refusal::BudgetInUse`] while units are held on it, or while it is the
+    /// parent of another budget. What was spent stays recorded; new charges need limits of their own, or a new budget.
+    pub async fn remove<S: TryInto<Scope, Error = Invalid>>(&self, scope: S) -> Result<(), Error> {
+        self.0.execute(Op::RemoveBudget { scope: scope.try_into()? }).await.map(drop)
+    }
+
     /// Returns the current state of a scope and its budget; `None` if the scope was never used. Takes no lock.
     pub async fn budget<S: TryInto<Scope, Error = Invalid>>(&self, scope: S) -> Result<Option<BudgetView>, Error> {
         let scope = scope.try_into()?;
@@ -290,5 +296,8 @@ fn view(scope: Scope, row: &ScopeState) -> BudgetView {
             remaining: limit.filter(|_| row.seen < balance.until).map(|limit| balance.remaining(limit)),
         }
     });
-    BudgetView { scope, frozen: row.frozen_at(row.seen).cloned(), balances: balances.collect(), budget }
+    let mut balances: Vec<BalanceView> = balances.collect();
+    // Every scope has a lifetime balance, also where no limit counts over it. What is limited comes first.
+    balances.sort_by_key(|balance| balance.limit.is_none());
+    BudgetView { scope, frozen: row.frozen_at(row.seen).cloned(), balances, budget }
 }

@@ -300,6 +300,7 @@ fn weight(request: &Request) -> usize {
         Op::Act { jobs, .. } => 1 + 4 * jobs.len(),
         Op::Credit { .. }
         | Op::Define { .. }
+        | Op::RemoveBudget { .. }
         | Op::Freeze { .. }
         | Op::Unfreeze { .. }
         | Op::Revoke { .. }

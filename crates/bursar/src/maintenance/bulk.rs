@@ -68,6 +68,6 @@ fn concerns_rows(error: &Error) -> bool {
         Error::Store(error) => {
             matches!(**error, StoreError::Busy(_) | StoreError::Corrupt { .. } | StoreError::Rejected(_))
         }
-        Error::Overloaded { .. } => false,
+        Error::Overloaded { .. } | Error::Worker(_) => false,
     }
 }
