@@ -31,8 +31,8 @@ impl Voice {
 impl Problem {
     /// Returns what the reader can do about the problem; `None` if the detail says it already, or nothing helps.
     pub fn hint(&self, voice: Voice) -> Option<String> {
-        // Such a detail names the command that helps.
-        if self.detail.contains("`bursar ") {
+        // Such a detail names the command or the name that helps.
+        if self.detail.contains("`bursar ") || self.detail.contains("did you mean ") {
             return None;
         }
         let hint = match self.kind {
@@ -72,7 +72,7 @@ impl Problem {
             ),
             Kind::Unauthorized => voice.say(
                 "send the header Authorization: Bearer TOKEN with a token that is neither expired nor revoked",
-                "pass a valid token with BURSAR_TOKEN, BURSAR_TOKEN_FILE or --token",
+                "set BURSAR_TOKEN or BURSAR_TOKEN_FILE, or pass --token; the first start of a server printed the operator's token",
             ),
             Kind::UnsupportedMediaType => voice.say("send the header Content-Type: application/json", ""),
             Kind::MethodNotAllowed => voice.say("the header Allow lists the methods of this path", ""),
@@ -119,7 +119,8 @@ fn refused(violations: &[ViolationAnswer], voice: Voice) -> Option<String> {
     let (_, scope, available, wait) = limit?;
     let mut text = String::from("nothing was changed; ");
     if available > 0 {
-        let _ = write!(text, "request at most {available}, ");
+        // The command line has shown what is left, in the unit of the budget.
+        text.push_str(&voice.say(format!("request at most {available}, "), "request less, "));
     }
     if let Some(wait) = wait {
         let _ = write!(text, "wait about {} (an estimate), ", about(Span::from_millis(wait.max(0).unsigned_abs())));
@@ -192,7 +193,7 @@ mod tests {
             (
                 refused(vec![limit(3, day)]),
                 "nothing was changed; request at most 3, wait about 2 days (an estimate), or raise the limit with PUT /v1/budgets/team%201",
-                "nothing was changed; request at most 3, wait about 2 days (an estimate), or raise the limit with `bursar budget define 'team 1'`",
+                "nothing was changed; request less, wait about 2 days (an estimate), or raise the limit with `bursar budget define 'team 1'`",
             ),
             (
                 refused(vec![limit(0, None), limit(3, day)]),
