@@ -28,6 +28,12 @@ pub struct JobFilter {
 }
 
 impl JobFilter {
+    /// Returns the fingerprint that the column of the selected finished jobs has, if they are dead. The column is empty for jobs that a
+    /// process of an older version has ended.
+    pub(crate) fn dead_fingerprint(&self) -> Option<&str> {
+        self.fingerprint.as_deref().filter(|_| self.state == Some(JobState::Dead))
+    }
+
     /// Returns whether the filter matches a job at an instant.
     pub fn matches(&self, job: &Job, now: Time) -> bool {
         let last_error =

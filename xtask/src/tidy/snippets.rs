@@ -52,7 +52,8 @@ mod tests {
             "<!-- from: c.ini -->\n```ini\na = 1\n```\n<!-- from: c.ini -->\n```ini\na = 2\n```\n".to_owned(),
         ]
         .concat();
-        let tree = tree([("a.md", doc.as_str()), ("a.rs", "one();\n    two();\n    three();\nfour();"), ("c.ini", "a = 1\n")]);
+        let tree =
+            tree([("a.md", doc.as_str()), ("a.rs", "one();\n    two();\n    three();\nfour();"), ("c.ini", "a = 1\n")]);
         let found: Vec<String> = outdated_snippets(&tree).iter().map(Problem::to_string).collect();
         assert_eq!(
             found,

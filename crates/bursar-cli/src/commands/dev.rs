@@ -40,6 +40,9 @@ pub(crate) struct Dev {
 
 /// The lifetime of the operator token.
 const TOKEN_TTL: Duration = Duration::from_secs(86_400);
+/// How often to look for jobs that other processes enqueued. Jobs of this process wake its workers at once, so the demo can
+/// do with less work than a server.
+const POLL_EVERY: Duration = Duration::from_millis(500);
 /// The number of ports that are tried.
 const PORTS_MAX: u16 = 100;
 
@@ -61,7 +64,7 @@ pub(crate) async fn run(args: Dev, global: GlobalArgs) -> Result<Exit, Problem> 
     create_folder(&args.data)?;
     // The demo prints one screen; only what is wrong is added to it.
     log::start(&Log { level: "warn".to_owned(), ..Config::default().log });
-    let bursar = global.config.options(&url).open().await?;
+    let bursar = global.config.options(&url).poll(POLL_EVERY).open().await?;
     let served = serve(&bursar, &args, &global, listener, &url).await;
     bursar.close().await;
     served.map(|()| Exit::Done)

@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use bursar::Tenant;
+use bursar_wire::problem::shell_quoted;
 
 use crate::config::{DATABASE_DEFAULT, FILE_VARIABLE};
-use crate::output::shell_quoted;
 
 /// What is on the screen.
 pub(crate) struct Screen<'a> {
@@ -72,9 +72,15 @@ impl Screen<'_> {
             Activity::Fleet => "budget show acme/research/scout",
             Activity::Quiet | Activity::UserData => "budget list",
         };
-        let lines: Vec<String> =
+        let mut lines: Vec<String> =
             [budgets, "dead list", "top"].map(|subcommand| fitted(self.command, subcommand)).into();
-        if lines.iter().any(|line| line.contains('\n')) { vec![fitted(self.command, budgets)] } else { lines }
+        if lines.iter().any(|line| line.contains('\n')) {
+            return vec![fitted(self.command, budgets)];
+        }
+        if self.fleet == Activity::Fleet && self.command == self.program {
+            lines.push(format!("  {} dev --tour    # explains each step", self.program));
+        }
+        lines
     }
 
     fn opening(&self) -> Vec<String> {
@@ -201,17 +207,17 @@ mod tests {
 
     #[test]
     fn the_program_can_be_typed_as_it_was_started() {
-        let path = OsStr::new("/usr/bin:/home/ann/.cargo/bin");
+        let path = OsStr::new("/usr/bin:/srv/tools/bin");
         for (started, typed) in [
             ("bursar", "bursar"),
-            ("/home/ann/.cargo/bin/bursar", "bursar"),
+            ("/srv/tools/bin/bursar", "bursar"),
             ("target/release/bursar", "target/release/bursar"),
             ("./bursar", "./bursar"),
-            ("/work/agents/target/debug/bursar", "target/debug/bursar"),
-            ("/work/agents/bursar", "./bursar"),
+            ("/srv/agents/target/debug/bursar", "target/debug/bursar"),
+            ("/srv/agents/bursar", "./bursar"),
             ("/opt/my tools/bursar", "'/opt/my tools/bursar'"),
         ] {
-            assert_eq!(program_at(Path::new(started), Path::new("/work/agents"), path), typed, "{started}");
+            assert_eq!(program_at(Path::new(started), Path::new("/srv/agents"), path), typed, "{started}");
         }
     }
 }

@@ -107,7 +107,7 @@ async fn budgets(demo: &mut Demo, bursar: &Bursar, names: &Names) -> Result<(), 
         "A charge to the agent counts against three budgets at once: its own, its team's and its organization's.",
     )?;
     let hour = Window::rolling(Duration::from_secs(3_600))?;
-    let of = |limits: Vec<Limit>| Budget { unit: "micro_usd".into(), thresholds: vec![80, 100], ..Budget::new(limits) };
+    let of = |limits: Vec<Limit>| Budget { unit: "usd".into(), thresholds: vec![80, 100], ..Budget::new(limits) };
     let month = "month".parse().map_err(Error::from)?;
     let ledger = bursar.ledger();
     ledger.define(&names.org, of(vec![Limit::new(50_000_000, month)])).await?;

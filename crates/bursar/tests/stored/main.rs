@@ -353,14 +353,8 @@ async fn queues_and_schedules_are_there(bursar: &Bursar, known: Known) {
     let figures = queues.figures("media", 1).await.unwrap();
     let states = [JobState::Queued, JobState::Scheduled, JobState::Leased, JobState::AwaitingBudget, JobState::Dead];
     assert_eq!(states.map(|state| figures.count(state)), [5, 3, 3, 1, 1]);
-    // Version 1 did not group dead jobs.
     let groups = bursar.jobs().dead_groups(None, None, 10).await.unwrap();
-    let dead = job(bursar, known.id("dead_job")).await;
-    assert_eq!(groups.len(), 1);
-    assert_eq!(
-        (groups[0].count, groups[0].last_at, &groups[0].error),
-        (1, dead.life.run_at, &dead.life.error.unwrap())
-    );
+    assert_eq!(groups.iter().map(|group| group.count).collect::<Vec<_>>(), [1], "grouped by the migration");
 
     let schedules = bursar.schedules();
     assert_eq!(schedules.list(None, 10).await.unwrap().len(), 2);

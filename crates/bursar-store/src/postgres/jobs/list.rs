@@ -412,12 +412,14 @@ async fn ended_page(
     after: Option<JobId>,
 ) -> Result<Vec<Job>, StoreError> {
     let sql = "SELECT data FROM bursar.ended_jobs WHERE id > $1 AND tenant = $2 AND ($3::text IS NULL OR queue = $3)
-        AND ($4::smallint IS NULL OR state = $4) ORDER BY id LIMIT $5";
+        AND ($4::smallint IS NULL OR state = $4) AND ($5::text IS NULL OR fingerprint IS NULL OR fingerprint = $5)
+        ORDER BY id LIMIT $6";
     let rows = sqlx::query(sql)
         .bind(Uuid::from_u128(after.map_or(0, |after| after.0)))
         .bind(tenant.as_str())
         .bind(filter.queue.as_ref().map(Queue::as_str))
         .bind(filter.state.map(|state| state_number(state) as i16))
+        .bind(filter.dead_fingerprint())
         .bind(PAGE as i64)
         .fetch_all(conn)
         .await

@@ -85,10 +85,13 @@ fn ended_page(
     after: Option<JobId>,
 ) -> Result<Vec<Job>, StoreError> {
     let sql = "SELECT data FROM bursar_ended_jobs
-        WHERE id > ?1 AND tenant = ?2 AND (?3 IS NULL OR queue = ?3) AND (?4 IS NULL OR state = ?4) ORDER BY id LIMIT ?5";
+        WHERE id > ?1 AND tenant = ?2 AND (?3 IS NULL OR queue = ?3) AND (?4 IS NULL OR state = ?4)
+            AND (?5 IS NULL OR fingerprint IS NULL OR fingerprint = ?5)
+        ORDER BY id LIMIT ?6";
     let (queue, state) = (filter.queue.as_ref().map(Queue::as_str), filter.state.map(state_number));
     let after = id(after.map_or(0, |after| after.0));
-    rows.all(sql, params![after, tenant.as_str(), queue, state, PAGE as i64], |row| unpack(row, 0))
+    let params = params![after, tenant.as_str(), queue, state, filter.dead_fingerprint(), PAGE as i64];
+    rows.all(sql, params, |row| unpack(row, 0))
 }
 
 pub(in crate::sqlite) fn list_queues(
