@@ -70,7 +70,13 @@ impl Output {
     /// Prints a problem on standard error, with a hint for people.
     pub(crate) fn problem(self, problem: &Problem) {
         if self.json {
-            let json = serde_json::to_string(problem).unwrap_or_else(|_| format!("{:?}", problem.detail));
+            // A server's hint is for its HTTP callers.
+            let mut problem = problem.clone();
+            let hint = problem.hint(Voice::CommandLine);
+            if hint.is_some() || problem.http.is_some() {
+                problem.http.get_or_insert_default().hint = hint;
+            }
+            let json = serde_json::to_string(&problem).unwrap_or_else(|_| format!("{:?}", problem.detail));
             let _ = writeln!(io::stderr(), "{json}");
             return;
         }

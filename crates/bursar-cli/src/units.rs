@@ -1,6 +1,6 @@
 //! The units of budgets, in which amounts are written and shown.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bursar::notation::about;
 use bursar::{Amount, Limit, Scope, Span, Unit};
@@ -25,6 +25,7 @@ fn scope_of(violation: &ViolationAnswer) -> Option<Scope> {
 #[derive(Default)]
 pub(crate) struct Units {
     of: BTreeMap<Scope, Unit>,
+    missing: BTreeSet<Scope>,
     none: Unit,
 }
 
@@ -64,6 +65,7 @@ impl Units {
                 Err(error) => match error.kind() {
                     Some(Kind::NotFound | Kind::UnknownScope) => {
                         self.of.insert(scope.clone(), Unit::default());
+                        self.missing.insert(scope.clone());
                     }
                     Some(Kind::Forbidden) => {
                         context
@@ -76,6 +78,11 @@ impl Units {
             }
         }
         Ok(())
+    }
+
+    /// Whether a scope was looked up and has no budget.
+    pub(crate) fn is_missing(&self, scope: &Scope) -> bool {
+        self.missing.contains(scope)
     }
 
     /// Records the unit of a budget that was read.

@@ -223,6 +223,10 @@ async fn charged(
     let units = Units::read(charges.iter().map(|(scope, _)| scope), context).await?;
     let mut bodies = Vec::with_capacity(charges.len());
     for (scope, amount) in charges {
+        if limits.is_empty() && units.is_missing(scope) && units.amount(scope, amount).is_err() {
+            // The amount may be right for the budget that was meant.
+            suggest::scope(context.client.budgets().show(scope).await, [scope], context).await?;
+        }
         let limits = limits.iter().map(|limit| Ok(LimitBody::from(&units.limit(scope, limit)?)));
         let limits = limits.collect::<Result<_, Problem>>()?;
         bodies.push(ChargeBody { limits, ..ChargeBody::new(scope.clone(), units.amount(scope, amount)?) });
