@@ -87,25 +87,27 @@ if (palette) {
   if (palette.hasAttribute("data-show")) show();
 }
 
-// Selection: the action bar counts checked rows; the box in the head checks all of the page.
+// Selection: the action bar counts checked rows; the box in the head checks all of the page. Rows may be replaced at any time.
 for (const form of document.querySelectorAll("form[data-select]")) {
-  const boxes = [...form.querySelectorAll("tbody input[type=checkbox]")];
-  const all = form.querySelector("thead input[type=checkbox]");
+  const boxes = () => [...form.querySelectorAll("tbody input[type=checkbox]")];
+  const all = () => form.querySelector("thead input[type=checkbox]");
   const label = form.querySelector(".selected");
   const update = () => {
-    const count = boxes.filter((box) => box.checked).length;
-    if (all) {
-      all.checked = count > 0 && count === boxes.length;
-      all.indeterminate = count > 0 && count < boxes.length;
+    const total = boxes().length;
+    const count = boxes().filter((box) => box.checked).length;
+    const head = all();
+    if (head) {
+      head.checked = count > 0 && count === total;
+      head.indeterminate = count > 0 && count < total;
     }
     if (label) label.textContent = count ? `${count} selected` : "None selected";
     for (const button of form.querySelectorAll("[data-needs-selection]")) button.disabled = count === 0;
   };
-  all?.addEventListener("change", () => {
-    for (const box of boxes) box.checked = all.checked;
+  form.addEventListener("change", (event) => {
+    if (event.target === all()) for (const box of boxes()) box.checked = event.target.checked;
     update();
   });
-  form.addEventListener("change", update);
+  document.addEventListener("bursar:refreshed", update);
   update();
 }
 
@@ -125,6 +127,8 @@ for (const button of document.querySelectorAll("button[data-set-theme]")) {
 // Live: when an event arrives, load the page again and replace the parts that differ. Pages whose rows must not move show a bar
 // with the number of events instead.
 const REFRESH_MS = 1000;
+const RECONNECT_MS = 1000;
+const RECONNECT_MS_MAX = 30000;
 const source = document.body.dataset.events;
 if (source) {
   const indicator = document.querySelector("#live");
@@ -136,36 +140,51 @@ if (source) {
   };
   const mode = document.body.dataset.liveMode;
   let due = false;
-  let busy = false;
+  let busy = null;
   let last = 0;
+  let leaving = false;
 
   const refresh = async () => {
-    if (busy || document.hidden) return;
-    busy = true;
+    if (busy || leaving || document.hidden) return;
+    busy = new AbortController();
     due = false;
     last = Date.now();
     try {
-      const answer = await fetch(location.href, { credentials: "same-origin", redirect: "manual" });
-      if (answer.ok) replace(new DOMParser().parseFromString(await answer.text(), "text/html"));
+      // The header keeps the message of an act for the page that the act leads to.
+      const headers = { "bursar-refresh": "1" };
+      const answer = await fetch(location.href, { credentials: "same-origin", redirect: "manual", headers, signal: busy.signal });
+      // The session has ended: the page itself leads to the login.
+      if (answer.type === "opaqueredirect") location.reload();
+      else if (answer.ok) replace(new DOMParser().parseFromString(await answer.text(), "text/html"));
     } catch {
       due = true;
     } finally {
-      busy = false;
+      busy = null;
     }
     if (due) soon();
   };
 
+  // The page that was loaded last, if parts of it could not be shown because they were in use.
+  let waiting = null;
   const replace = (page) => {
+    waiting = null;
     for (const part of document.querySelectorAll("[data-live]")) {
       const next = page.getElementById(part.id);
+      if (!next || part.innerHTML === next.innerHTML) continue;
       // A part that is being used stays as it is: a menu that is open, a row that is selected, a field that has the focus.
       const used = part.contains(document.activeElement) && document.activeElement !== document.body;
-      if (!next || used || part.querySelector("details[open], input:checked") || part.innerHTML === next.innerHTML) continue;
+      if (used || part.querySelector("details[open], input:checked")) {
+        waiting = page;
+        continue;
+      }
       part.innerHTML = next.innerHTML;
       part.className = next.className;
     }
+    paintProgress();
     document.dispatchEvent(new CustomEvent("bursar:refreshed"));
   };
+  const noLongerUsed = () => requestAnimationFrame(() => { if (waiting) replace(waiting); });
+  for (const kind of ["toggle", "focusout", "change"]) document.addEventListener(kind, noLongerUsed, true);
 
   let timer = 0;
   const soon = () => {
@@ -188,33 +207,94 @@ if (source) {
   news?.addEventListener("click", () => {
     count = 0;
     news.hidden = true;
-    refresh();
+    soon();
   });
 
-  // Progress is not stored, so the report itself is shown.
-  const progress = (report) => {
+  // Progress is not stored, so the report itself is shown until the job changes.
+  let report = null;
+  const paintProgress = () => {
     const percent = document.querySelector("#progress-percent");
-    if (!percent || typeof report.percent !== "number") return;
+    if (!report || !percent || typeof report.percent !== "number") return;
     percent.textContent = ` ${Math.round(report.percent)} %`;
     document.querySelector("#progress-bar")?.setAttribute("width", `${Math.min(100, Math.max(0, report.percent))}%`);
     const message = document.querySelector("#progress-message");
     if (message && report.message) message.textContent = report.message;
   };
 
-  const stream = new EventSource(source);
-  stream.onopen = () => tell(true);
-  stream.onerror = () => tell(false);
-  stream.onmessage = (message) => {
-    const event = JSON.parse(message.data);
-    if (event.kind === "ready") return;
-    if (event.kind === "progress") progress(event);
-    else if (mode === "announce") announceNews();
-    else soon();
+  // Events that were missed while there was no connection cannot be counted.
+  let missed = false;
+  const catchUp = () => {
+    missed = false;
+    if (mode !== "announce") soon();
+    else if (news?.hidden) {
+      news.hidden = false;
+      news.textContent = "The connection was lost: show the newest";
+    }
   };
+
+  let stream = null;
+  let pause = RECONNECT_MS;
+  const connect = () => {
+    if (stream || leaving || document.hidden) return;
+    stream = new EventSource(source);
+    stream.onopen = () => {
+      pause = RECONNECT_MS;
+      tell(true);
+      if (missed) catchUp();
+    };
+    stream.onerror = () => {
+      tell(false);
+      missed = true;
+      if (stream?.readyState !== EventSource.CLOSED) return;
+      // Browsers give up after an answer that is not a stream: that of a proxy whose server is away, or that of the login.
+      disconnect();
+      refresh();
+      setTimeout(connect, pause);
+      pause = Math.min(2 * pause, RECONNECT_MS_MAX);
+    };
+    stream.onmessage = (message) => {
+      const event = JSON.parse(message.data);
+      if (event.kind === "ready") return;
+      if (event.kind.startsWith("job.")) report = null;
+      if (event.kind === "progress") {
+        report = event;
+        paintProgress();
+      } else if (mode === "announce") announceNews();
+      else soon();
+    };
+  };
+  const disconnect = () => {
+    stream?.close();
+    stream = null;
+  };
+  connect();
+
+  // Browsers allow six connections to a server, so that a page that is not seen gives up its own.
   document.addEventListener("visibilitychange", () => {
-    if (!document.hidden && due) soon();
+    if (!document.hidden) connect();
+    else {
+      missed = true;
+      disconnect();
+    }
   });
-  window.addEventListener("pagehide", () => stream.close());
+  // An act changes what this page shows, but its answer is another page.
+  document.addEventListener("submit", () => {
+    leaving = true;
+    busy?.abort();
+    disconnect();
+    setTimeout(() => {
+      leaving = false;
+      missed = true;
+      connect();
+    }, 10 * REFRESH_MS);
+  });
+  window.addEventListener("pagehide", disconnect);
+  window.addEventListener("pageshow", (event) => {
+    if (!event.persisted) return;
+    leaving = false;
+    missed = true;
+    connect();
+  });
 }
 
 // Times: what was "3 s ago" when the page was rendered goes on.

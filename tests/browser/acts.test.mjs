@@ -1,0 +1,320 @@
+// Acts of the pages take effect and are in the journal, with who did them and why.
+
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { Server, Visitor, launch } from './support.mjs';
+
+const USD = 1_000_000;
+
+describe('acts', () => {
+  let server, browser, visitor, api;
+  before(async () => {
+    [server, browser] = await Promise.all([Server.start(), launch()]);
+    api = server.api();
+    await api.budget('acme', { unit: 'usd', limits: [{ amount: 50 * USD, window: 'lifetime' }] });
+    await api.budget('acme/lab', { unit: 'usd', parent: 'acme', limits: [{ amount: 10 * USD, window: 'lifetime' }], thresholds: [80] });
+    await api.spend('acme/lab', 4 * USD);
+    await api.put('/v1/queues/media', { retry: { backoff: 'fixed', delay_ms: 3_600_000, max_attempts: 3 } });
+    await api.put('/v1/queues/mail', {});
+    visitor = await Visitor.signedIn(browser, server, await server.key('dana', 'admin'));
+  });
+  after(async () => {
+    await browser.close();
+    await server.stop();
+  });
+
+  /** Checks who is named by the newest event of a kind, and why. Returns the event. */
+  async function journaled(kind, reason, stream = undefined) {
+    const events = await api.journal(kind);
+    const event = events.find((event) => !stream || event.stream.id === stream);
+    assert.ok(event, `no ${kind} in the journal`);
+    assert.equal(event.actor.id, 'dana', kind);
+    if (reason !== undefined) assert.equal(event.reason, reason, kind);
+    return event;
+  }
+
+  /** Enqueues a job and lets its only attempt fail for good. */
+  async function deadJob(kind, error = 'the provider hung up') {
+    const id = await api.enqueue('media', kind);
+    const [job] = await api.lease('media', kind);
+    await api.fail(job, 'provider', error, { retryable: false });
+    return id;
+  }
+
+  test('a budget is frozen and unfrozen', async () => {
+    await visitor.open('/budgets/acme%2Flab');
+    await visitor.act('Freeze', { reason: 'runaway loop' });
+    assert.match(await visitor.flash(), /acme\/lab is frozen/);
+    assert.ok((await api.get('/v1/budgets/acme%2Flab')).frozen);
+    await journaled('budget.frozen', 'runaway loop', 'acme/lab');
+    await visitor.sees('#balances', 'Frozen by dana: runaway loop');
+    await visitor.act('Unfreeze', { reason: 'loop is fixed' });
+    assert.match(await visitor.flash(), /admits charges again/);
+    assert.ok(!(await api.get('/v1/budgets/acme%2Flab')).frozen);
+    await journaled('budget.unfrozen', 'loop is fixed', 'acme/lab');
+  });
+
+  test('limits are changed as they are written, and the rest of the budget stays', async () => {
+    await visitor.open('/budgets/acme%2Flab');
+    await visitor.act('Change limits', { limit: '12.50usd:lifetime 2usd:rolling:1h', reason: 'autumn plan' });
+    assert.match(await visitor.flash(), /limits of acme\/lab are changed/);
+    const budget = await api.get('/v1/budgets/acme%2Flab');
+    const limits = budget.limits.map(({ amount, window, length_ms }) => [amount, window, length_ms]);
+    assert.deepEqual(limits, [[12_500_000, 'lifetime', undefined], [2 * USD, 'rolling', 3_600_000]]);
+    assert.deepEqual([budget.parent, budget.unit, budget.thresholds], ['acme', 'usd', [80]]);
+    await journaled('budget.defined', 'autumn plan', 'acme/lab');
+    // What the form offers is what it accepts: sending it as it stands changes nothing.
+    const field = visitor.page.locator('form[action$="/limits"] [name=limit]');
+    assert.equal(await field.inputValue(), '12.50usd:lifetime 2.00usd:rolling:1h');
+    await visitor.act('Change limits', { reason: 'no change' });
+    assert.deepEqual((await api.get('/v1/budgets/acme%2Flab')).limits, budget.limits);
+  });
+
+  test('limits that cannot be read are refused with what to write, and change nothing', async () => {
+    const before = await api.get('/v1/budgets/acme%2Flab');
+    await visitor.open('/budgets/acme%2Flab');
+    await visitor.act('Change limits', { limit: 'lots' });
+    const text = await visitor.flash();
+    assert.ok(text.length > 10);
+    assert.doesNotMatch(text, /i64|invalid digit|ParseInt/);
+    assert.equal(await visitor.page.locator('.flash[role=alert]').count(), 1);
+    assert.deepEqual((await api.get('/v1/budgets/acme%2Flab')).limits, before.limits);
+  });
+
+  test('units are credited to a budget', async () => {
+    await visitor.open('/budgets/acme%2Flab');
+    await visitor.act('Credit', { amount: '1.50', reason: 'refund of a failed call' });
+    assert.match(await visitor.flash(), /\$1\.50 credited to acme\/lab/);
+    const budget = await api.get('/v1/budgets/acme%2Flab');
+    assert.equal(budget.balances.find((balance) => balance.window === 'lifetime').posted, 2_500_000);
+    const credited = (await api.get('/v1/journal?limit=1000')).items.filter((event) => event.reason === 'refund of a failed call');
+    assert.equal(credited.length, 1);
+    assert.equal(credited[0].actor.id, 'dana');
+  });
+
+  test('a new budget is defined by a form', async () => {
+    await visitor.open('/budgets');
+    await visitor.page.getByRole('link', { name: 'New budget' }).click();
+    for (const [name, value] of Object.entries({ scope: 'acme/new', parent: 'acme', unit: 'usd', limit: '25usd:month@Europe/Berlin', reason: 'a new team' })) {
+      await visitor.page.fill(`main [name=${name}]`, value);
+    }
+    await visitor.submit(visitor.page.getByRole('button', { name: 'Define' }));
+    assert.match(await visitor.flash(), /acme\/new is defined/);
+    const [limit] = (await api.get('/v1/budgets/acme%2Fnew')).limits;
+    assert.deepEqual([limit.amount, limit.window, limit.zone], [25 * USD, 'month', 'Europe/Berlin']);
+    await journaled('budget.defined', 'a new team', 'acme/new');
+  });
+
+  test('a form for a new budget that is refused keeps what was typed', async () => {
+    await visitor.open('/budgets/new');
+    await visitor.page.fill('main [name=scope]', 'acme/typo');
+    await visitor.page.fill('main [name=limit]', '25usd:fortnight');
+    await visitor.submit(visitor.page.getByRole('button', { name: 'Define' }));
+    assert.equal(await visitor.page.locator('.flash[role=alert]').count(), 1);
+    assert.equal(await visitor.page.locator('main [name=scope]').inputValue(), 'acme/typo');
+    assert.equal(await visitor.page.locator('main [name=limit]').inputValue(), '25usd:fortnight');
+  });
+
+  test('a queue is paused and resumed', async () => {
+    await visitor.open('/queues/mail');
+    await visitor.act('Pause', { reason: 'provider is down' });
+    assert.match(await visitor.flash(), /mail is paused/);
+    assert.ok((await api.get('/v1/queues/mail')).paused);
+    await journaled('queue', 'provider is down', 'mail');
+    await visitor.act('Resume', { reason: 'provider is back' });
+    assert.ok(!(await api.get('/v1/queues/mail')).paused);
+    await journaled('queue', 'provider is back', 'mail');
+  });
+
+  test('a dead job is retried', async () => {
+    const id = await deadJob('video.one');
+    await visitor.open(`/jobs/${id}`);
+    await visitor.act('Retry', { reason: 'provider is back' });
+    assert.match(await visitor.flash(), /runs again/);
+    assert.equal((await api.job(id)).state, 'queued');
+    await journaled('job.retried', 'provider is back', id);
+    await visitor.sees('#timeline', 'retried by dana');
+    await visitor.sees('#timeline', 'provider is back');
+  });
+
+  test('a waiting job is cancelled', async () => {
+    const id = await api.enqueue('media', 'video.two');
+    await visitor.open(`/jobs/${id}`);
+    await visitor.act('Cancel', { reason: 'ordered twice' });
+    assert.match(await visitor.flash(), /is cancelled/);
+    assert.equal((await api.job(id)).state, 'cancelled');
+    await journaled('job.cancelled', 'ordered twice', id);
+  });
+
+  test('a dead job is discarded', async () => {
+    const id = await deadJob('video.three');
+    await visitor.open(`/jobs/${id}`);
+    await visitor.act('Discard', { reason: 'not worth it' });
+    assert.match(await visitor.flash(), /is discarded/);
+    assert.notEqual((await api.job(id)).state, 'dead');
+    await journaled('job.discarded', 'not worth it', id);
+  });
+
+  test('the priority of a job is edited', async () => {
+    const id = await api.enqueue('media', 'video.four');
+    await visitor.open(`/jobs/${id}`);
+    await visitor.act('Edit', { priority: '7', reason: 'a demo waits for it' });
+    assert.equal((await api.job(id)).priority, 7);
+    await journaled('job.edited', 'a demo waits for it', id);
+    await visitor.act('Edit', { priority: 'high' });
+    assert.match(await visitor.flash(), /whole number/);
+    assert.equal((await api.job(id)).priority, 7);
+  });
+
+  test('a group of dead jobs is shown before it is retried, and no other job is', async () => {
+    const group = [];
+    for (let number = 0; number < 3; number += 1) group.push(await deadJob('video.many', 'quota exceeded'));
+    const other = await deadJob('video.many', 'disk full');
+    await visitor.open('/dead?queue=media');
+    const row = visitor.page.locator('#dead tr', { hasText: 'quota exceeded' });
+    await visitor.submit(row.getByRole('button', { name: 'Retry…' }));
+    assert.match(await visitor.page.locator('h1').innerText(), /Retry 3 jobs\?/);
+    assert.equal(await visitor.page.locator('.preview tbody tr').count(), 3);
+    for (const id of group) assert.equal((await api.job(id)).state, 'dead', 'a preview changes nothing');
+    await visitor.page.fill('form[action$="/jobs/-/act"] [name=reason]', 'the quota is raised');
+    await visitor.submit(visitor.page.getByRole('button', { name: 'Retry 3 jobs' }));
+    assert.match(await visitor.flash(), /3 jobs retried/);
+    for (const id of group) {
+      assert.equal((await api.job(id)).state, 'queued');
+      await journaled('job.retried', 'the quota is raised', id);
+    }
+    assert.equal((await api.job(other)).state, 'dead');
+    await visitor.open('/dead?queue=media');
+    assert.doesNotMatch(await visitor.page.locator('#dead').innerText(), /quota exceeded/);
+  });
+
+  test('a group of dead jobs is discarded only after a question', async () => {
+    const id = await deadJob('video.gone', 'the customer left');
+    await visitor.open('/dead');
+    await visitor.submit(visitor.page.locator('#dead tr', { hasText: 'the customer left' }).getByRole('button', { name: 'Discard…' }));
+    assert.match(await visitor.page.locator('h1').innerText(), /Discard 1 jobs?\?/);
+    assert.equal((await api.job(id)).state, 'dead');
+    await visitor.submit(visitor.page.getByRole('button', { name: /^Discard 1 job/ }));
+    await journaled('job.discarded', undefined, id);
+  });
+
+  test('selected jobs are acted on after a question', async () => {
+    const ids = [];
+    for (let number = 0; number < 3; number += 1) ids.push(await api.enqueue('media', 'video.select'));
+    await visitor.open('/jobs?kind=video.select');
+    const cancel = visitor.page.locator('.actions').getByRole('button', { name: 'Cancel' });
+    assert.ok(await cancel.isDisabled(), 'nothing is selected');
+    for (const id of ids.slice(0, 2)) await visitor.page.getByRole('checkbox', { name: `Select ${id}` }).check();
+    assert.equal(await visitor.page.locator('.selected').innerText(), '2 selected');
+    await visitor.submit(cancel);
+    assert.match(await visitor.page.locator('h1').innerText(), /Cancel 2 jobs\?/);
+    await visitor.page.fill('main [name=reason]', 'not needed');
+    await visitor.submit(visitor.page.getByRole('button', { name: 'Cancel 2 jobs' }));
+    assert.match(await visitor.flash(), /2 jobs cancelled/);
+    const states = await Promise.all(ids.map(async (id) => (await api.job(id)).state));
+    assert.deepEqual(states, ['cancelled', 'cancelled', 'queued']);
+    await journaled('job.cancelled', 'not needed', ids[0]);
+  });
+
+  test('an act on all jobs that match tells how many, and leaves the others', async () => {
+    for (let number = 0; number < 5; number += 1) await api.enqueue('bulk', 'bulk.match');
+    const other = await api.enqueue('bulk', 'bulk.other');
+    await visitor.open('/jobs?kind=bulk.match&queue=bulk&state=queued');
+    await visitor.submit(visitor.page.getByRole('button', { name: 'Act on all that match…' }));
+    await visitor.submit(visitor.page.getByRole('button', { name: 'Cancel', exact: true }));
+    assert.match(await visitor.page.locator('h1').innerText(), /Cancel 5 jobs\?/);
+    await visitor.submit(visitor.page.getByRole('button', { name: 'Cancel 5 jobs' }));
+    assert.match(await visitor.flash(), /5 jobs cancelled/);
+    assert.equal((await api.job(other)).state, 'queued');
+  });
+
+  test('a schedule runs now', async () => {
+    await api.put('/v1/schedules/nightly', { cron: '0 3 * * *', queue: 'reports', kind: 'report.daily' });
+    await visitor.open('/schedules');
+    const row = visitor.page.locator('tr', { hasText: 'nightly' });
+    await visitor.submit(row.getByRole('button', { name: 'Run now' }));
+    assert.match(await visitor.flash(), /nightly has enqueued this job/);
+    const id = new URL(visitor.page.url()).pathname.split('/').pop();
+    assert.equal((await api.job(id)).kind, 'report.daily');
+    await journaled('job.enqueued', undefined, id);
+    await visitor.sees('#timeline', /enqueued by dana/);
+  });
+
+  test('a schedule is paused and resumed', async () => {
+    await visitor.open('/schedules');
+    const row = visitor.page.locator('tr', { hasText: 'nightly' });
+    await visitor.submit(row.getByRole('button', { name: 'Pause' }));
+    assert.ok((await api.get('/v1/schedules/nightly')).paused);
+    await visitor.submit(row.getByRole('button', { name: 'Resume' }));
+    assert.ok(!(await api.get('/v1/schedules/nightly')).paused);
+    await journaled('schedule', undefined, 'nightly');
+  });
+
+  test('a grant is revoked', async () => {
+    const grant = await api.post('/v1/grants', { purpose: 'upload', subject: 'zoe', ttl_ms: 3_600_000 });
+    await visitor.open('/grants');
+    await visitor.act('Revoke', { reason: 'wrong person' }, 'tr:has-text("zoe")');
+    assert.match(await visitor.flash(), /revoked/);
+    assert.equal((await api.get(`/v1/grants/${grant.id}`)).state, 'revoked');
+    await journaled('grant.revoked', 'wrong person', grant.id);
+  });
+
+  test('a new key is shown once, works, and is refused after it is revoked', async () => {
+    await visitor.open('/tokens');
+    await visitor.act('New key', { name: 'printed', role: 'viewer', reason: 'for the audit' });
+    const token = await visitor.page.locator('#minted').innerText();
+    assert.match(token, /^bak_/);
+    assert.equal((await server.api(token).send('GET', '/v1/budgets')).status, 200);
+    assert.equal((await server.api(token).send('POST', '/v1/jobs', { queue: 'media', kind: 'x' })).status, 403);
+    await visitor.open('/tokens');
+    assert.ok(!(await visitor.page.content()).includes(token), 'the token is shown once');
+    await visitor.sees('main', 'printed');
+    await visitor.act('Revoke', { reason: 'the audit is over' }, 'tr:has-text("printed")');
+    assert.match(await visitor.flash(), /revoked/);
+    assert.equal((await server.api(token).send('GET', '/v1/budgets')).status, 401);
+    await visitor.sees('tr:has-text("printed")', 'revoked');
+  });
+
+  test('keys that are made and revoked are in the journal with the reason that was given', async () => {
+    await visitor.open('/tokens');
+    await visitor.act('New key', { name: 'reasoned', role: 'user', reason: 'a new shop' });
+    await visitor.open('/tokens');
+    await visitor.act('Revoke', { reason: 'the shop is closed' }, 'tr:has-text("reasoned")');
+    const events = (await api.get('/v1/journal?kind=grant&limit=1000')).items.filter((event) => event.actor.id === 'dana');
+    const reasons = events.map((event) => event.reason);
+    assert.ok(events.some((event) => event.kind === 'grant.minted'), 'made by dana');
+    assert.ok(reasons.includes('a new shop'), `the reason of the new key: ${JSON.stringify(reasons)}`);
+    assert.ok(reasons.includes('the shop is closed'), `the reason of the revocation: ${JSON.stringify(reasons)}`);
+  });
+
+  test('reloading the page of a new key makes no second one', async () => {
+    await visitor.open('/tokens');
+    await visitor.act('New key', { name: 'once', role: 'viewer' });
+    await visitor.page.reload();
+    const keys = (await api.get('/v1/keys?limit=1000')).items.filter((key) => key.name === 'once');
+    assert.equal(keys.length, 1);
+  });
+
+  test('a worker token is made with its queues and kinds', async () => {
+    await visitor.open('/tokens');
+    await visitor.act('New worker', { name: 'encoder', queues: 'media-*, mail', kinds: 'video.*' });
+    assert.match(await visitor.page.locator('#minted').innerText(), /^bwk_/);
+    const worker = (await api.get('/v1/workers?limit=1000')).items.find((worker) => worker.name === 'encoder');
+    assert.deepEqual([worker.capabilities.queues, worker.capabilities.kinds], [['media-*', 'mail'], ['video.*']]);
+  });
+
+  test('an act that is refused says why and leaves everything as it was', async () => {
+    const id = await api.enqueue('media', 'video.late');
+    await visitor.open(`/jobs/${id}`);
+    // The job ends while its page is open.
+    await api.post(`/v1/jobs/${id}/cancel`);
+    await visitor.page.evaluate(() => document.querySelectorAll('details').forEach((details) => { details.open = true; }));
+    await visitor.submit(visitor.page.locator('form[action$="/cancel"] button'));
+    assert.equal((await api.job(id)).state, 'cancelled');
+    assert.equal(await visitor.page.locator('.flash[role]').count(), 1);
+  });
+
+  test('acts leave no error in the console', () => {
+    assert.deepEqual(visitor.taken(), []);
+  });
+});
