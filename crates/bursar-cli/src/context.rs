@@ -57,7 +57,7 @@ impl Context {
             return Err(Problem::new(Kind::Unusable, "there is no SQLite file"));
         }
         let options = args.config.options(url).read_only(true).upkeep(None);
-        Context::over(options.open().await?, args)
+        Context::over(&options.open().await?, args)
     }
 
     /// Opens an existing database without creating or upgrading its tables: a mistyped path must not become a new
@@ -80,10 +80,10 @@ impl Context {
     async fn start(args: &ConfiguredArgs, url: &str, migrate: bool) -> Result<Context, Problem> {
         // A short-lived command runs no background maintenance.
         let bursar = args.config.options(url).migrate(migrate).upkeep(None).open().await?;
-        Context::over(bursar, args)
+        Context::over(&bursar, args)
     }
 
-    fn over(bursar: Bursar, args: &ConfiguredArgs) -> Result<Context, Problem> {
+    fn over(bursar: &Bursar, args: &ConfiguredArgs) -> Result<Context, Problem> {
         let name = std::env::var("USER").ok().filter(|user| !user.is_empty()).unwrap_or_else(|| "operator".to_owned());
         let tenant = args.tenant.clone().unwrap_or_default();
         let meter = args.config.meter.clone();

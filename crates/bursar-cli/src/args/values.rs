@@ -59,7 +59,7 @@ pub(crate) fn payload(text: &str) -> Result<Payload, Invalid> {
 
 /// Parses a duration, such as `10m`.
 pub(crate) fn duration(text: &str) -> Result<Span, String> {
-    text.parse::<Span>().map_err(|invalid| invalid.problem.clone())
+    text.parse::<Span>().map_err(|invalid| invalid.problem)
 }
 
 /// Parses a whole number within bounds.

@@ -141,13 +141,13 @@ fn hints_name_what_helps_in_that_case() {
 
 /// Answers every request with 404, as a web server does that has other pages.
 fn foreign_server() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
     std::thread::spawn(move || {
         for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
+            let mut stream = stream.expect("a connection");
             let mut line = String::new();
-            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            let mut reader = BufReader::new(stream.try_clone().expect("a copy"));
             while reader.read_line(&mut line).unwrap_or(0) > 2 {
                 line.clear();
             }
