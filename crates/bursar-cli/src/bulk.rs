@@ -14,6 +14,7 @@ use crate::context::Context;
 use crate::exit::{self, Exit};
 use crate::output::counted;
 use crate::progress::with_progress;
+use crate::units::Units;
 use crate::view::jobs;
 
 /// Jobs per request, and per progress line.
@@ -50,6 +51,16 @@ impl Filter {
     fn body(self, state: Option<JobState>) -> FilterBody {
         let Filter { queue, kind, flow_key, tag, fingerprint } = self;
         FilterBody { queue, kind, key: flow_key, tag, fingerprint, state }
+    }
+
+    /// Returns the queue to select, if any.
+    pub(crate) fn queue(&self) -> Option<&Queue> {
+        self.queue.as_ref()
+    }
+
+    /// Returns the kind to select, if any.
+    pub(crate) fn kind(&self) -> Option<&JobKind> {
+        self.kind.as_ref()
     }
 
     fn is_empty(&self) -> bool {
@@ -187,11 +198,11 @@ pub(crate) async fn act_on(
     for id in ids {
         answers.push(action.apply(*id, reason, context).await);
     }
-    print_outcomes(ids, answers, context)
+    print_outcomes(ids, answers, context).await
 }
 
 /// Prints the outcome for each job. The exit code is that of the first refusal, if there is one.
-fn print_outcomes(
+async fn print_outcomes(
     ids: &[JobId],
     answers: Vec<Result<FinishedAnswer, Error>>,
     context: &Context,
@@ -212,7 +223,8 @@ fn print_outcomes(
             }
         }
     }
-    context.out.data(&serde_json::json!({ "items": done }), || jobs::finished(&done))?;
+    let units = Units::read(done.iter().flat_map(|done| done.cost.iter().map(|cost| &cost.scope)), context).await?;
+    context.out.data(&serde_json::json!({ "items": done }), || jobs::finished(&done, &units))?;
     Ok(ended)
 }
 

@@ -2,26 +2,29 @@
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use bursar_wire::problem::Problem;
+use bursar_wire::problem::{Kind, Problem};
 
-use crate::args::{ArgSource, GlobalArgs};
+use crate::args::{ArgSource, GlobalArgs, as_durations};
 use crate::commands::{
     backup, bench, budget, command, completions, config, credential, dead, dev, doctor, grant, hold, job, journal,
     maintenance, meter, migrate, openapi, queue, schedule, serve, top,
 };
-use crate::context::Context;
+use crate::context::{Access, Context};
+use crate::examples;
 use crate::exit::Exit;
+use crate::other_words;
+use crate::suggest;
 use crate::target;
 
 /// Budgets, holds, one-time grants and durable jobs, committed in one database transaction
 #[derive(Parser)]
 #[command(
     name = "bursar",
-    version,
+    version = crate::version::VERSION,
     max_term_width = 110,
     after_help = "\
 Commands work on a database (--database) or over HTTP on a server (--server), with the same output.
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 refused, 4 not found, 5 conflict, 6 unavailable.
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 refused, 4 not found, 5 conflict, 6 unavailable (a retry may help).
 New here? Run `bursar dev`."
 )]
 pub(crate) struct Cli {
@@ -79,7 +82,7 @@ pub(crate) enum CliCommand {
     /// Manage the tokens of workers
     #[command(subcommand)]
     Worker(credential::Workers),
-    /// Manage API keys and operator tokens
+    /// Manage API keys, the tokens of programs and people
     #[command(subcommand)]
     Token(credential::Tokens),
     /// Show and change the quotas of callers
@@ -93,7 +96,7 @@ pub(crate) enum CliCommand {
     Rebuild(maintenance::Rebuild),
     /// Record expired holds in the journal
     Sweep(maintenance::Sweep),
-    /// Diagnose the database and suggest repairs
+    /// Diagnose a database or a server and suggest repairs
     Doctor(doctor::Doctor),
     /// Print the OpenAPI document of the HTTP API
     Openapi(openapi::Openapi),
@@ -106,7 +109,11 @@ pub(crate) enum CliCommand {
 impl Cli {
     /// Parses the arguments, and records whether the server and the token came from a flag or the environment.
     pub(crate) fn read() -> Result<Cli, clap::Error> {
-        let matches = Cli::command().try_get_matches()?;
+        let arguments = as_durations(std::env::args_os());
+        let mut command = examples::add(Cli::command());
+        let matches = command
+            .try_get_matches_from_mut(&arguments)
+            .map_err(|error| other_words::suggest(error, &arguments, &command))?;
         let mut cli = Cli::from_arg_matches(&matches)?;
         let GlobalArgs { server, server_source, token, token_source, .. } = &mut cli.global;
         for (value, source, id) in [(server, server_source, "server"), (token, token_source, "server_token")] {
@@ -132,23 +139,42 @@ impl Cli {
             CliCommand::Serve(args) => serve::run(args, global).await,
             CliCommand::Config(args) => config::run(args, &global),
             CliCommand::Openapi(args) => openapi::run(&args, &global),
-            CliCommand::Completions(args) => completions::run(&args, &mut Cli::command()),
+            CliCommand::Completions(args) => completions::run(&args, &mut examples::add(Cli::command())),
             CliCommand::Dev(args) => dev::run(args, global).await,
             CliCommand::Bench(args) => bench::run(args, &global).await,
             // These need the configuration, and open the database themselves or not at all.
             CliCommand::Backup(args) => backup::run(args, &global.load_config()?).await,
             CliCommand::Restore(args) => backup::restore(args, &global.load_config()?).await,
             CliCommand::Migrate(args) => migrate::run(args, &global.load_config()?).await,
-            CliCommand::Doctor(args) => doctor::run(args, &global.load_config()?).await,
+            CliCommand::Doctor(args) => doctor::run(args, global).await,
             CliCommand::Journal(journal::Journals::Query) => journal::query(&global.load_config()?),
             command => {
-                let context = Context::open(global).await?;
+                let (access, in_tenant) = (command.access(), global.tenant.is_some());
+                let has_token = target::has_token(&global);
+                let context = Context::open(global, access).await?;
                 let result = run_in(command, &context).await;
+                // Wrong names are easiest to see in what a read leaves out.
+                let empty = access == Access::Read && in_tenant;
+                if empty && result.as_ref().map_or_else(|problem| problem.kind == Kind::NotFound, |_| true) {
+                    suggest::note_empty_tenant(&context).await;
+                }
                 context.close().await;
-                result
+                result.map_err(|problem| match problem.kind {
+                    Kind::Unauthorized => unauthorized(problem, has_token),
+                    _ => problem,
+                })
             }
         }
     }
+}
+
+/// Describes a rejected token in the words of the command line. The server speaks of headers.
+fn unauthorized(problem: Problem, has_token: bool) -> Problem {
+    let detail = match has_token {
+        true => "the server does not accept the token: it is wrong, expired or revoked; nothing was changed",
+        false => "the server needs a token, and none was given; nothing was changed",
+    };
+    Problem { detail: detail.to_owned(), ..problem }
 }
 
 /// Runs a command that works on a database and over a server alike.
@@ -193,6 +219,33 @@ impl CliCommand {
         matches!(self, CliCommand::Serve(_) | CliCommand::Dev(_))
     }
 
+    /// Returns whether the command only reads.
+    fn access(&self) -> Access {
+        let reads = match self {
+            CliCommand::Budget(args) => args.reads(),
+            CliCommand::Hold(args) => args.reads(),
+            CliCommand::Grant(args) => matches!(args, grant::Grants::Show { .. } | grant::Grants::List { .. }),
+            CliCommand::Job(args) => args.reads(),
+            CliCommand::Queue(args) => matches!(args, queue::Queues::Show { .. } | queue::Queues::List { .. }),
+            CliCommand::Schedule(args) => {
+                matches!(args, schedule::Schedules::Show { .. } | schedule::Schedules::List { .. })
+            }
+            CliCommand::Dead(args) => {
+                matches!(args, dead::Dead::List { .. } | dead::Dead::Groups { .. } | dead::Dead::Show { .. })
+            }
+            CliCommand::Worker(args) => {
+                matches!(args, credential::Workers::Show { .. } | credential::Workers::List { .. })
+            }
+            CliCommand::Token(args) => {
+                matches!(args, credential::Tokens::Show { .. } | credential::Tokens::List { .. })
+            }
+            CliCommand::Meter(args) => matches!(args, meter::Meters::Show { .. }),
+            CliCommand::Journal(_) | CliCommand::Top(_) | CliCommand::Verify => true,
+            _ => false,
+        };
+        if reads { Access::Read } else { Access::Write }
+    }
+
     /// Whether the command works on a database only, never over a server.
     fn needs_database(&self) -> bool {
         matches!(
@@ -202,7 +255,6 @@ impl CliCommand {
                 | CliCommand::Restore(_)
                 | CliCommand::Rebuild(_)
                 | CliCommand::Sweep(_)
-                | CliCommand::Doctor(_)
                 | CliCommand::Grant(grant::Grants::Purge)
         )
     }

@@ -3,8 +3,6 @@
 //! The client talks to a remote server, or to the same routes in this process over a database. Both answer alike, so
 //! each command is written once.
 
-use std::time::Duration;
-
 use bursar::{Actor, Bursar, IdempotencyKey, Tenant};
 use bursar_client::Client;
 use bursar_server::Local;
@@ -16,6 +14,15 @@ use crate::output::Output;
 use crate::sqlite_file::{create_default_folder, sqlite_path};
 use crate::target::{self, Target};
 
+/// What a command does with the database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// It only reads.
+    Read,
+    /// It may write.
+    Write,
+}
+
 /// What a command runs with.
 pub(crate) struct Context {
     pub(crate) client: Client,
@@ -25,12 +32,32 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// Connects to the server or opens the database that the arguments name.
-    pub(crate) async fn open(args: GlobalArgs) -> Result<Context, Problem> {
+    /// Connects to the server or opens the database that the arguments name. A command that only reads needs no permission to write a
+    /// SQLite file.
+    pub(crate) async fn open(args: GlobalArgs, access: Access) -> Result<Context, Problem> {
         match target::choose(&args)? {
             Target::Server { url, token } => Context::remote(&args, &url, token),
-            Target::Database => Context::on_database(&args.load_config()?).await,
+            Target::Database => {
+                let args = args.load_config()?;
+                match Context::on_database(&args).await {
+                    Err(problem) if access == Access::Read && problem.kind == Kind::Unusable => {
+                        // If the file cannot be read either, the first problem is the one to report.
+                        Context::on_read_only_file(&args).await.map_err(|_| problem)
+                    }
+                    opened => opened,
+                }
+            }
         }
+    }
+
+    /// Opens an existing SQLite file for reading only.
+    pub(crate) async fn on_read_only_file(args: &ConfiguredArgs) -> Result<Context, Problem> {
+        let url = args.config.database.url();
+        if sqlite_path(url).is_none_or(|path| !path.exists()) {
+            return Err(Problem::new(Kind::Unusable, "there is no SQLite file"));
+        }
+        let options = args.config.options(url).read_only(true).upkeep(None);
+        Context::over(&options.open().await?, args)
     }
 
     /// Opens an existing database without creating or upgrading its tables: a mistyped path must not become a new
@@ -39,7 +66,7 @@ impl Context {
         if let Some(path) = sqlite_path(args.config.database.url()).filter(|path| !path.exists()) {
             let hint = "create it with `bursar migrate`, or run `bursar dev` for a demo database in ./bursar-data";
             let detail = format!("the database file {} does not exist; {hint}", path.display());
-            return Err(Problem::new(Kind::Unavailable, detail));
+            return Err(Problem::new(Kind::Unusable, detail));
         }
         Context::start(args, args.config.database.url(), false).await
     }
@@ -53,6 +80,10 @@ impl Context {
     async fn start(args: &ConfiguredArgs, url: &str, migrate: bool) -> Result<Context, Problem> {
         // A short-lived command runs no background maintenance.
         let bursar = args.config.options(url).migrate(migrate).upkeep(None).open().await?;
+        Context::over(&bursar, args)
+    }
+
+    fn over(bursar: &Bursar, args: &ConfiguredArgs) -> Result<Context, Problem> {
         let name = std::env::var("USER").ok().filter(|user| !user.is_empty()).unwrap_or_else(|| "operator".to_owned());
         let tenant = args.tenant.clone().unwrap_or_default();
         let meter = args.config.meter.clone();
@@ -66,7 +97,7 @@ impl Context {
 
     fn remote(args: &GlobalArgs, url: &str, token: Option<String>) -> Result<Context, Problem> {
         let invalid = |invalid: bursar::Invalid| Problem::invalid("server".into(), format!("--server: {invalid}"));
-        let mut client = Client::new(url).map_err(invalid)?.within(Duration::from_millis(args.timeout_ms));
+        let mut client = Client::new(url).map_err(invalid)?.within(args.timeout.into());
         if let Some(token) = token {
             client = client.token(token);
         }

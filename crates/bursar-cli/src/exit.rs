@@ -21,7 +21,7 @@ pub(crate) enum Exit {
     NotFound = 4,
     /// The current state does not allow the operation.
     Conflict = 5,
-    /// The database or the server is unavailable; a retry may succeed.
+    /// The database or the server is unavailable, and a retry may succeed without any other change.
     Unavailable = 6,
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn for_problem(kind: Kind) -> Exit {
         Kind::Invalid | Kind::TooLarge | Kind::HeadTooLarge | Kind::MethodNotAllowed | Kind::UnsupportedMediaType => {
             Exit::Usage
         }
-        Kind::Unauthorized | Kind::Forbidden | Kind::TooManyAttempts | Kind::Timeout => Exit::Failed,
+        Kind::Unauthorized | Kind::Forbidden | Kind::TooManyAttempts | Kind::Timeout | Kind::Unusable => Exit::Failed,
         Kind::Overloaded
         | Kind::Busy
         | Kind::Unavailable
@@ -72,6 +72,10 @@ mod tests {
 
     use super::*;
 
+    fn unavailable(permanent: bool) -> StoreError {
+        StoreError::Unavailable { what: "x".into(), hint: "y", permanent, source: None }
+    }
+
     #[test]
     fn every_error_has_an_exit_code() {
         let hold = HoldId(7);
@@ -88,8 +92,10 @@ mod tests {
             (Invalid::new("scope", "must not be empty").into(), Exit::Usage),
             (StoreError::BadUrl("x".into()).into(), Exit::Usage),
             (StoreError::Busy("x".into()).into(), Exit::Unavailable),
-            (StoreError::NotMigrated { found: 0, needed: 1 }.into(), Exit::Unavailable),
-            (StoreError::NewerSchema { found: 2, known: 1 }.into(), Exit::Unavailable),
+            (StoreError::NotMigrated { found: 0, needed: 1 }.into(), Exit::Failed),
+            (StoreError::NewerSchema { found: 2, known: 1 }.into(), Exit::Failed),
+            (unavailable(false).into(), Exit::Unavailable),
+            (unavailable(true).into(), Exit::Failed),
             (StoreError::Closed.into(), Exit::Unavailable),
             (Error::Overloaded { waiting: 1 }, Exit::Unavailable),
             (Error::Internal("x".into()), Exit::Failed),

@@ -1,7 +1,7 @@
 //! The `bursar` binary: a command-line client, an HTTP server and maintenance tools.
 //!
 //! Data goes to standard output, as tables or, with `--json`, in the wire shapes. Notes, progress and errors go to
-//! standard error. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 refused, 4 not found, 5 conflict, 6 unavailable.
+//! standard error. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 refused, 4 not found, 5 conflict, 6 unavailable for now.
 
 mod args;
 mod bulk;
@@ -10,17 +10,23 @@ mod commands;
 mod config;
 mod context;
 mod demo;
+mod examples;
 mod exit;
 mod in_process;
 mod input;
 mod log;
 mod memory_release;
+mod moment;
+mod other_words;
 mod output;
 mod pg_dump;
 mod progress;
 mod server;
 mod sqlite_file;
+mod suggest;
 mod target;
+mod units;
+mod version;
 mod view;
 
 use bursar_wire::problem::{Kind, Problem};

@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 
-use bursar_wire::problem::{Kind, Problem, Voice, shell_quoted};
+pub(crate) use bursar_wire::problem::shell_quoted;
+use bursar_wire::problem::{Kind, Problem, Voice};
 use serde::Serialize;
 
 /// Prints data, notes and problems, as JSON or for people.
@@ -44,6 +45,11 @@ impl Output {
         )
     }
 
+    /// Prints a text as it is, such as a script.
+    pub(crate) fn script(self, text: &str) -> Result<(), Problem> {
+        self.write(text.trim_end())
+    }
+
     /// Prints text for people; prints nothing with `--json`.
     pub(crate) fn text(self, text: &str) -> Result<(), Problem> {
         if self.json { Ok(()) } else { self.write(&sanitized(text)) }
@@ -64,7 +70,13 @@ impl Output {
     /// Prints a problem on standard error, with a hint for people.
     pub(crate) fn problem(self, problem: &Problem) {
         if self.json {
-            let json = serde_json::to_string(problem).unwrap_or_else(|_| format!("{:?}", problem.detail));
+            // A server's hint is for its HTTP callers.
+            let mut problem = problem.clone();
+            let hint = problem.hint(Voice::CommandLine);
+            if hint.is_some() || problem.http.is_some() {
+                problem.http.get_or_insert_default().hint = hint;
+            }
+            let json = serde_json::to_string(&problem).unwrap_or_else(|_| format!("{:?}", problem.detail));
             let _ = writeln!(io::stderr(), "{json}");
             return;
         }
@@ -75,7 +87,7 @@ impl Output {
     }
 
     fn write(self, text: &str) -> Result<(), Problem> {
-        match writeln!(io::stdout(), "{text}") {
+        match write_line(&mut io::stdout().lock(), text) {
             // A reader that closes the pipe early, such as `head`, is not a failure.
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
                 Err(Problem::new(Kind::Internal, format!("standard output cannot be written: {error}")))
@@ -83,6 +95,13 @@ impl Output {
             _ => Ok(()),
         }
     }
+}
+
+/// Writes a line in one piece and flushes it. Rust's own buffer would write what is left at the end of the process, where an error is
+/// lost.
+fn write_line(to: &mut impl Write, text: &str) -> io::Result<()> {
+    to.write_all(format!("{text}\n").as_bytes())?;
+    to.flush()
 }
 
 /// Replaces control characters. Reasons and payloads come from callers and must not control the terminal.
@@ -98,7 +117,7 @@ pub(crate) fn table(headers: &[&str], rows: &[Vec<String>]) -> String {
     };
     let numeric = |column: usize| {
         let mut cells = rows.iter().filter_map(|row| row.get(column)).filter(|cell| *cell != "-").peekable();
-        cells.peek().is_some() && cells.all(|cell| cell.parse::<i64>().is_ok())
+        cells.peek().is_some() && cells.all(|cell| is_amount(cell))
     };
     let columns: Vec<(usize, bool)> = (0..headers.len()).map(|column| (width(column), numeric(column))).collect();
     let line = |cells: &mut dyn Iterator<Item = &str>| {
@@ -112,6 +131,15 @@ pub(crate) fn table(headers: &[&str], rows: &[Vec<String>]) -> String {
     lines.join("\n")
 }
 
+/// Whether a cell is a number, alone or with a symbol before it or a unit after it: `-$5.00`, `1,250 tokens`.
+fn is_amount(cell: &str) -> bool {
+    let (number, unit) = cell.split_once(' ').unwrap_or((cell, ""));
+    let number = number.trim_start_matches(|sign: char| !sign.is_ascii_alphanumeric());
+    !number.is_empty()
+        && number.chars().all(|sign| sign.is_ascii_digit() || ",.".contains(sign))
+        && !unit.contains([' ', '('])
+}
+
 /// Formats a count with its noun, in the plural unless the count is one.
 pub(crate) fn counted(count: impl std::fmt::Display + Copy, noun: &str) -> String {
     let count = count.to_string();
@@ -122,4 +150,24 @@ pub(crate) fn counted(count: impl std::fmt::Display + Copy, noun: &str) -> Strin
 /// Formats an optional value; `-` stands for none.
 pub(crate) fn cell(value: Option<impl ToString>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_aligned_to_the_right_and_names_to_the_left() {
+        let row = |cells: [&str; 3]| cells.map(str::to_owned).to_vec();
+        let rows = [row(["a", "$25.00", "in 5 min"]), row(["bcd", "-$1,234.50", "-"])];
+        assert_eq!(
+            table(&["SCOPE", "LEFT", "RESETS"], &rows),
+            "SCOPE        LEFT  RESETS\na          $25.00  in 5 min\nbcd    -$1,234.50  -"
+        );
+        for (cell, amount) in
+            [("1,250 tokens", true), ("80 %", true), ("job_01", false), ("3 min ago", false), ("", false)]
+        {
+            assert_eq!(is_amount(cell), amount, "{cell}");
+        }
+    }
 }

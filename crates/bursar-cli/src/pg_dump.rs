@@ -24,7 +24,7 @@ pub(crate) fn dump(url: &str, to: &Path, out: Output) -> Result<u64, Problem> {
         run(Command::new(program).arg("--list").arg(&part.0))?;
     }
     let failed =
-        |error: std::io::Error| Problem::new(Kind::Unavailable, format!("{} cannot be written: {error}", to.display()));
+        |error: std::io::Error| Problem::new(Kind::Unusable, format!("{} cannot be written: {error}", to.display()));
     let file = File::open(&part.0).map_err(failed)?;
     file.sync_all().map_err(failed)?;
     let bytes = file.metadata().map_err(failed)?.len();
@@ -76,7 +76,7 @@ fn run(command: &mut Command) -> Result<(), Problem> {
     let output = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).output();
     let failed = |why: &str| {
         let detail = format!("{program} failed; nothing was changed: {why}");
-        Problem::new(Kind::Unavailable, detail)
+        Problem::new(Kind::Unusable, detail)
     };
     let output = output.map_err(|error| failed(&error.to_string()))?;
     match output.status.success() {
@@ -105,7 +105,7 @@ fn not_installed(program: &str, arguments: &str, file: &Path, url: &str) -> Prob
          {program} --dbname='{url}' {arguments} {}",
         file.display()
     );
-    Problem::new(Kind::Unavailable, detail)
+    Problem::new(Kind::Unusable, detail)
 }
 
 #[cfg(test)]

@@ -49,11 +49,30 @@ pub(crate) async fn run(
     Ok(())
 }
 
+/// Describes why an address cannot be listened on, and what helps.
+fn cannot_listen(address: SocketAddr, error: &std::io::Error) -> String {
+    let (what, todo) = match error.kind() {
+        std::io::ErrorKind::AddrInUse => (
+            "another program listens there".to_owned(),
+            "stop it, or choose another port with --listen; port 0 picks a free one",
+        ),
+        std::io::ErrorKind::AddrNotAvailable => (
+            "this machine does not have that address".to_owned(),
+            "choose one that it has with --listen, such as 127.0.0.1:7440",
+        ),
+        std::io::ErrorKind::PermissionDenied => {
+            ("this user may not use that port".to_owned(), "choose a port above 1023 with --listen")
+        }
+        _ => (error.to_string(), "choose another address with --listen"),
+    };
+    format!("the server cannot listen on {address}: {what}; nothing was started; {todo}")
+}
+
 /// Returns the problem of a server that did not start.
 pub(crate) fn start_problem(error: StartError) -> Problem {
     match error {
         StartError::Bursar(error) => error.into(),
-        StartError::Listen(..) => Problem::new(Kind::Unavailable, error.to_string()),
+        StartError::Listen(address, error) => Problem::new(Kind::Conflict, cannot_listen(address, &error)),
         other => Problem::invalid("listen".into(), other.to_string()),
     }
 }

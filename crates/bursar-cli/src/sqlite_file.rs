@@ -25,6 +25,6 @@ pub(crate) fn create_default_folder(url: &str) -> Result<(), Problem> {
 pub(crate) fn create_folder(folder: &Path) -> Result<(), Problem> {
     std::fs::create_dir_all(folder).map_err(|error| {
         let detail = format!("the folder {} cannot be created ({error}); choose another one", folder.display());
-        Problem::new(Kind::Unavailable, detail)
+        Problem::new(Kind::Unusable, detail)
     })
 }

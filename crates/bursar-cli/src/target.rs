@@ -81,6 +81,11 @@ pub(crate) fn database_only() -> Problem {
     Problem::invalid("server".into(), detail)
 }
 
+/// Whether a token was given for the server.
+pub(crate) fn has_token(args: &GlobalArgs) -> bool {
+    token(args).is_ok_and(|token| token.is_some())
+}
+
 fn token(args: &GlobalArgs) -> Result<Option<String>, Problem> {
     match (&args.token, value_file_in("BURSAR_TOKEN_FILE")?) {
         (Some(token), None) => Ok(Some(token.clone())),

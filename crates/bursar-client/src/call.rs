@@ -196,7 +196,10 @@ impl Call {
         let status = head.status;
         if !status.is_success() {
             let wait = head.headers.get(RETRY_AFTER).and_then(seconds);
-            return Err(AttemptError::Problem { problem: Box::new(problem(status, &bytes)), wait });
+            return Err(match problem(status, &bytes) {
+                Some(problem) => AttemptError::Problem { problem: Box::new(problem), wait },
+                None => AttemptError::Unreadable { status: status.as_u16(), detail: NOT_A_PROBLEM.to_owned() },
+            });
         }
         let answer = parse(&bytes).map_err(|detail| AttemptError::Unreadable { status: status.as_u16(), detail })?;
         let etag = head.headers.get(ETAG).and_then(|etag| etag.to_str().ok()).map(str::to_owned);
@@ -211,8 +214,12 @@ impl Call {
             AttemptError::Transport(TransportError { sent, source }) if sent && self.method != Method::GET => {
                 Error::UnknownOutcome { key, source }
             }
-            AttemptError::Transport(TransportError { source, .. }) => Error::Unreachable { source },
-            AttemptError::Unreadable { status, detail } => Error::Unreadable { status, detail },
+            AttemptError::Transport(TransportError { source, .. }) => {
+                Error::Unreachable { url: self.client.shared.base.clone(), source }
+            }
+            AttemptError::Unreadable { status, detail } => {
+                Error::Unreadable { url: self.client.shared.base.clone(), status, detail }
+            }
         }
     }
 }
@@ -230,16 +237,22 @@ async fn read_body(response: Response<Body>) -> Result<(hyper::http::response::P
     }
 }
 
-/// Parses a problem. If the body is none, for example because a proxy answered, the status determines the kind.
-pub(crate) fn problem(status: StatusCode, bytes: &[u8]) -> Problem {
-    serde_json::from_slice(bytes).unwrap_or_else(|_| {
-        let mut problem = Problem::new(
-            Kind::of_status(status.as_u16()),
-            format!("the server, or a proxy before it, answered with status {status}"),
-        );
-        problem.status = status.as_u16();
-        problem
-    })
+/// What is wrong with an answer that reports an error in a form that Bursar does not use.
+pub(crate) const NOT_A_PROBLEM: &str = "the answer is not a problem document";
+
+/// Parses a problem. If the body is none, a proxy may have answered: its status determines the kind, except for a status that any web
+/// server gives for a path it does not know, which returns `None`.
+pub(crate) fn problem(status: StatusCode, bytes: &[u8]) -> Option<Problem> {
+    if let Ok(problem) = serde_json::from_slice(bytes) {
+        return Some(problem);
+    }
+    let kind = Kind::of_status(status.as_u16());
+    if matches!(kind, Kind::NotFound | Kind::MethodNotAllowed) || status.is_redirection() {
+        return None;
+    }
+    let mut problem = Problem::new(kind, format!("the server, or a proxy before it, answered with status {status}"));
+    problem.status = status.as_u16();
+    Some(problem)
 }
 
 /// Parses `Retry-After` in seconds. A date is ignored, because the clocks of client and server may differ.

@@ -1,6 +1,7 @@
 //! Why a call failed.
 
 use std::error::Error as StdError;
+use std::io;
 
 use bursar_core::name::IdempotencyKey;
 use bursar_core::refusal::Invalid;
@@ -18,15 +19,17 @@ pub enum Error {
     Invalid(#[from] Invalid),
     /// The server could not be reached. The request was not executed.
     #[error(
-        "the server cannot be reached: {}; nothing was changed; check its URL, and that it is running",
-        causes(.source.as_ref())
+        "the server at {url} cannot be reached: {}; nothing was changed; check the URL, and that the server is running",
+        reason(.source.as_ref())
     )]
     Unreachable {
+        /// The base URL of the server.
+        url: String,
         /// The error of the last attempt.
         source: Box<dyn StdError + Send + Sync>,
     },
     /// The request was sent and not answered: it may have been executed. A retry with the same key is safe.
-    #[error("unknown outcome: the request may have been executed, but no answer arrived: {}", causes(.source.as_ref()))]
+    #[error("unknown outcome: the request may have been executed, but no answer arrived: {}", reason(.source.as_ref()))]
     UnknownOutcome {
         /// The idempotency key of the request; `None` if it had none.
         key: Option<IdempotencyKey>,
@@ -34,8 +37,12 @@ pub enum Error {
         source: Box<dyn StdError + Send + Sync>,
     },
     /// The answer does not have the expected form; it may come from a proxy or from another version of the server.
-    #[error("the answer with status {status} cannot be read: {detail}; check that the URL is that of a Bursar server")]
+    #[error(
+        "{url} does not answer like a Bursar server (status {status}: {detail}); nothing was changed; check the URL"
+    )]
     Unreadable {
+        /// The base URL of the server.
+        url: String,
         /// The HTTP status of the answer.
         status: u16,
         /// Why it cannot be parsed.
@@ -43,19 +50,20 @@ pub enum Error {
     },
 }
 
-/// Formats an error with all its causes. The error of a connection names the reason only in its causes.
-fn causes(error: &(dyn StdError + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let cause_text = cause.to_string();
-        if !text.ends_with(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        next = cause.source();
+/// Returns why a request got no answer. The errors of the HTTP library name the reason only in their innermost cause.
+fn reason(error: &(dyn StdError + 'static)) -> String {
+    let mut innermost = error;
+    while let Some(cause) = innermost.source() {
+        innermost = cause;
     }
-    text
+    match innermost.downcast_ref::<io::Error>().map(io::Error::kind) {
+        Some(io::ErrorKind::ConnectionRefused) => "no program listens at that address".to_owned(),
+        Some(io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted | io::ErrorKind::BrokenPipe) => {
+            "the connection was closed".to_owned()
+        }
+        Some(io::ErrorKind::TimedOut) => "the connection attempt timed out".to_owned(),
+        _ => innermost.to_string(),
+    }
 }
 
 impl Error {

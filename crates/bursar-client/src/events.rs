@@ -15,7 +15,7 @@ use hyper::header::{ACCEPT, AUTHORIZATION, RETRY_AFTER};
 use serde::Deserialize;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
-use crate::call::{problem, seconds};
+use crate::call::{NOT_A_PROBLEM, problem, seconds};
 use crate::client::Client;
 use crate::error::Error;
 use crate::path::Path;
@@ -120,7 +120,8 @@ impl Events {
                 true => (retry.attempts, retry.failing_since) = (0, None),
                 false => {
                     self.open = None;
-                    let lost = Error::Unreachable { source: "the connection is lost repeatedly".into() };
+                    let (url, source) = (self.client.shared.base.clone(), "the connection is lost repeatedly".into());
+                    let lost = Error::Unreachable { url, source };
                     retry.after(None, lost)?.await;
                 }
             }
@@ -136,7 +137,7 @@ impl Events {
     }
 
     async fn connect(client: Client, request: Request<Bytes>) -> Result<Body, (Error, Option<Duration>)> {
-        let unreachable = |source| (Error::Unreachable { source }, None);
+        let unreachable = |source| (Error::Unreachable { url: client.shared.base.clone(), source }, None);
         let response = match timeout(OPEN_TIMEOUT, client.shared.transport.send(request)).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => return Err(unreachable(error.source)),
@@ -149,7 +150,11 @@ impl Events {
         let wait = head.headers.get(RETRY_AFTER).and_then(seconds);
         let body = timeout(OPEN_TIMEOUT, Limited::new(body, PROBLEM_BYTES_MAX).collect()).await;
         let body = body.ok().and_then(Result::ok).map(http_body_util::Collected::to_bytes).unwrap_or_default();
-        Err((problem(head.status, &body).into(), wait))
+        let unreadable = || {
+            let (url, status) = (client.shared.base.clone(), head.status.as_u16());
+            Error::Unreadable { url, status, detail: NOT_A_PROBLEM.to_owned() }
+        };
+        Err((problem(head.status, &body).map_or_else(unreadable, Error::from), wait))
     }
 
     fn request(&self) -> Result<Request<Bytes>, Invalid> {
@@ -173,7 +178,8 @@ impl Events {
         let Some(body) = &mut self.open else { return Ok(false) };
         let Ok(Some(Ok(frame))) = timeout(SILENCE_MAX, body.frame()).await else { return Ok(false) };
         let Ok(bytes) = frame.into_data() else { return Ok(true) };
-        let unreadable = |detail: String| Error::Unreadable { status: 200, detail };
+        let url = self.client.shared.base.clone();
+        let unreadable = |detail: String| Error::Unreadable { url: url.clone(), status: 200, detail };
         let frames = match self.parser.feed(&bytes) {
             Ok(frames) => frames,
             Err(too_long) => {

@@ -519,58 +519,72 @@ fn is_zero(amount: &i64) -> bool {
     *amount == 0
 }
 
-impl Event {
-    /// Returns its name in the journal: `hold.placed`.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Event::HoldPlaced { .. } => "hold.placed",
-            Event::HoldCommitted { .. } => "hold.committed",
-            Event::HoldReleased { .. } => "hold.released",
-            Event::HoldExpired { .. } => "hold.expired",
-            Event::HoldExtended { .. } => "hold.extended",
-            Event::Posted { .. } => "spend.posted",
-            Event::Credited { .. } => "spend.credited",
-            Event::BudgetDefined { .. } => "budget.defined",
-            Event::BudgetRemoved { .. } => "budget.removed",
-            Event::BudgetFrozen { .. } => "budget.frozen",
-            Event::BudgetTripped { .. } => "budget.tripped",
-            Event::BudgetUnfrozen { .. } => "budget.unfrozen",
-            Event::BudgetCrossed { .. } => "budget.crossed",
-            Event::BudgetCleared { .. } => "budget.cleared",
-            Event::GrantMinted { .. } => "grant.minted",
-            Event::GrantRedeemed { .. } => "grant.redeemed",
-            Event::GrantRevoked { .. } => "grant.revoked",
-            Event::GrantCurtailed { .. } => "grant.curtailed",
-            Event::GrantUsed { .. } => "grant.used",
-            Event::GrantPurged { .. } => "grant.purged",
-            Event::JobEnqueued { .. } => "job.enqueued",
-            Event::JobFound { .. } => "job.found",
-            Event::JobLeased { .. } => "job.leased",
-            Event::JobSucceeded { .. } => "job.succeeded",
-            Event::JobFailed { .. } => "job.failed",
-            Event::JobRescued { .. } => "job.rescued",
-            Event::JobSnoozed { .. } => "job.snoozed",
-            Event::JobReturned { .. } => "job.returned",
-            Event::JobDied { .. } => "job.dead_lettered",
-            Event::JobParked { .. } => "job.parked",
-            Event::JobResumed { .. } => "job.resumed",
-            Event::JobRetried { .. } => "job.retried",
-            Event::JobFunded { .. } => "job.funded",
-            Event::JobCancelling { .. } => "job.cancelling",
-            Event::JobCancelled { .. } => "job.cancelled",
-            Event::JobDiscarded { .. } => "job.discarded",
-            Event::JobMoved { .. } => "job.moved",
-            Event::JobEdited { .. } => "job.edited",
-            Event::JobBilled { .. } => "job.billed",
-            Event::JobForgotten { .. } => "job.forgotten",
-            Event::QueueDefined { .. } => "queue.defined",
-            Event::ScheduleDefined { .. } => "schedule.defined",
-            Event::ScheduleRemoved { .. } => "schedule.removed",
-            Event::ScheduleTicked { .. } => "schedule.ticked",
-            Event::ScheduleSkipped { .. } => "schedule.skipped",
-        }
-    }
+/// Defines the names of events in the journal, once for each event.
+macro_rules! kinds {
+    ($($event:ident = $name:literal,)*) => {
+        impl Event {
+            /// The names of all events.
+            pub const KINDS: &[&str] = &[$($name),*];
 
+            /// Returns its name in the journal: `hold.placed`.
+            pub fn kind(&self) -> &'static str {
+                match self {
+                    $(Event::$event { .. } => $name,)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    HoldPlaced = "hold.placed",
+    HoldCommitted = "hold.committed",
+    HoldReleased = "hold.released",
+    HoldExpired = "hold.expired",
+    HoldExtended = "hold.extended",
+    Posted = "spend.posted",
+    Credited = "spend.credited",
+    BudgetDefined = "budget.defined",
+    BudgetRemoved = "budget.removed",
+    BudgetFrozen = "budget.frozen",
+    BudgetTripped = "budget.tripped",
+    BudgetUnfrozen = "budget.unfrozen",
+    BudgetCrossed = "budget.crossed",
+    BudgetCleared = "budget.cleared",
+    GrantMinted = "grant.minted",
+    GrantRedeemed = "grant.redeemed",
+    GrantRevoked = "grant.revoked",
+    GrantCurtailed = "grant.curtailed",
+    GrantUsed = "grant.used",
+    GrantPurged = "grant.purged",
+    JobEnqueued = "job.enqueued",
+    JobFound = "job.found",
+    JobLeased = "job.leased",
+    JobSucceeded = "job.succeeded",
+    JobFailed = "job.failed",
+    JobRescued = "job.rescued",
+    JobSnoozed = "job.snoozed",
+    JobReturned = "job.returned",
+    JobDied = "job.dead_lettered",
+    JobParked = "job.parked",
+    JobResumed = "job.resumed",
+    JobRetried = "job.retried",
+    JobFunded = "job.funded",
+    JobCancelling = "job.cancelling",
+    JobCancelled = "job.cancelled",
+    JobDiscarded = "job.discarded",
+    JobMoved = "job.moved",
+    JobEdited = "job.edited",
+    JobBilled = "job.billed",
+    JobForgotten = "job.forgotten",
+    QueueDefined = "queue.defined",
+    ScheduleDefined = "schedule.defined",
+    ScheduleRemoved = "schedule.removed",
+    ScheduleTicked = "schedule.ticked",
+    ScheduleSkipped = "schedule.skipped",
+}
+
+impl Event {
     /// Returns the payload or result that it carries.
     pub(crate) fn payload(&self) -> Option<&Payload> {
         match self {

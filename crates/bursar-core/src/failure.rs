@@ -21,8 +21,10 @@ pub enum FailureClass<'a> {
     Busy,
     /// The connection was lost during the commit: the request may have been executed or not.
     UnknownOutcome,
-    /// The database cannot be used. Nothing changed.
+    /// The database cannot be used at the moment. Nothing changed; retry later.
     Unavailable,
+    /// The database cannot be used until it is repaired or upgraded, or its permissions are changed. Nothing changed.
+    Unusable,
     /// A defect of this program or an unexpected answer of the database.
     Internal,
 }

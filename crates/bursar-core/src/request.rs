@@ -1,6 +1,7 @@
 //! Requests: every operation that the engine executes, and the checks that need no stored row.
 
 mod checked;
+mod checks;
 mod fingerprint;
 
 use std::borrow::Cow;
@@ -9,10 +10,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use self::checked::CheckedRequest;
+use self::checks::{check_not_negative, check_sweep_size, check_ttl};
 pub use self::fingerprint::{Fingerprint, IfMatch, Part};
-use crate::bounds::{
-    CHARGES_MAX, GRANT_TTL_MAX, JOBS_MAX, LIMITS_MAX, REDEMPTIONS_MAX, SWEEP_MAX, TTL_MAX, TTL_MIN, check_items,
-};
+use crate::bounds::{CHARGES_MAX, GRANT_TTL_MAX, JOBS_MAX, LIMITS_MAX, REDEMPTIONS_MAX, TTL_MAX, check_items};
 use crate::budget::{Budget, Cover, Limit};
 use crate::context::Context;
 use crate::credential::is_credential;
@@ -24,7 +24,7 @@ use crate::job::{
 use crate::name::{IdempotencyKey, Purpose, Queue, ScheduleName, Scope, Subject};
 use crate::payload::Payload;
 use crate::refusal::{Invalid, Refusal, Violation};
-use crate::time::{Span, Time};
+use crate::time::Span;
 
 /// One request to the engine. It is executed completely or not at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -581,26 +581,4 @@ fn check_default(budget: &Budget) -> Result<(), Invalid> {
         return Err(Invalid::new("charges.default", "must be marked as a default, and have no parent"));
     }
     budget.check()
-}
-
-fn check_not_negative(field: &'static str, amount: i64) -> Result<(), Invalid> {
-    if amount < 0 { Err(Invalid::new(field, "must not be negative")) } else { Ok(()) }
-}
-
-fn check_ttl(field: &'static str, span: Span, most: Span) -> Result<(), Invalid> {
-    if span < TTL_MIN {
-        return Err(Invalid::new(field, "must be at least 1"));
-    }
-    // A span that reaches beyond the last instant saturates, and would never expire.
-    if span > most || Time::from_micros(0).after(span) == Time::NEVER {
-        return Err(Invalid::new(field, format!("must be at most {}", most.millis())));
-    }
-    Ok(())
-}
-
-fn check_sweep_size(field: &'static str, count: usize) -> Result<(), Invalid> {
-    if count > SWEEP_MAX {
-        return Err(Invalid::new(field, format!("has more than {SWEEP_MAX} entries")));
-    }
-    Ok(())
 }

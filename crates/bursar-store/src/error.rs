@@ -16,6 +16,9 @@ pub enum StoreError {
         what: String,
         /// What to do about it.
         hint: &'static str,
+        /// Whether it stays so until something else is changed: a permission, a path, a password, a damaged file. Otherwise it may
+        /// pass by itself.
+        permanent: bool,
         /// The error of the engine, if there is one.
         #[source]
         source: Option<Source>,

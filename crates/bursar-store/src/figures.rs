@@ -25,6 +25,8 @@ pub struct JobFilter {
     pub tag: Option<Tag>,
     /// The fingerprint of the job's last error.
     pub fingerprint: Option<String>,
+    /// Whether a list begins with the newest job. It then continues with the jobs before an id, not after it.
+    pub newest_first: bool,
 }
 
 impl JobFilter {

@@ -18,6 +18,14 @@ pub(crate) enum JobTable {
     Ended,
 }
 
+/// Returns the comparison, the direction and the first id of a page in SQL.
+pub(crate) fn page_order(filter: &JobFilter, after: Option<JobId>) -> (&'static str, &'static str, u128) {
+    match filter.newest_first {
+        true => ("<", "DESC", after.map_or(u128::MAX, |after| after.0)),
+        false => (">", "ASC", after.map_or(0, |after| after.0)),
+    }
+}
+
 /// A list of jobs that is being read. The database filters by columns, and the rest of the filter is applied here, so a list may need
 /// several pages.
 pub(crate) struct JobList<'a> {
@@ -35,7 +43,7 @@ pub(crate) struct JobList<'a> {
 }
 
 impl<'a> JobList<'a> {
-    /// Starts a list of at most `limit` jobs after an id that match a filter at an instant.
+    /// Starts a list of at most `limit` jobs after an id (before it, if the newest come first) that match a filter at an instant.
     pub(crate) fn new(filter: &'a JobFilter, after: Option<JobId>, limit: usize, now: Time) -> JobList<'a> {
         let tables = match filter.state.map(JobState::is_final) {
             _ if limit == 0 => Vec::new(),
@@ -65,9 +73,12 @@ impl<'a> JobList<'a> {
         }
     }
 
-    /// Returns the jobs, in order of ids.
+    /// Returns the jobs, in order of ids, or the newest first.
     pub(crate) fn finish(mut self) -> Vec<Job> {
         self.found.sort_by_key(|job| job.id);
+        if self.filter.newest_first {
+            self.found.reverse();
+        }
         // A job that finished between two reads was found in both tables.
         self.found.dedup_by_key(|job| job.id);
         self.found.truncate(self.limit);

@@ -1,5 +1,6 @@
 //! Budgets: `/v1/budgets`.
 
+use bursar_core::bounds::UNIT_DECIMALS_MAX;
 use bursar_core::budget::{Budget, Cover, HoldPolicy};
 use bursar_core::context::Actor;
 use bursar_core::id::HoldId;
@@ -25,6 +26,7 @@ pub struct BudgetBody {
     pub unit_symbol: Option<String>,
     /// The decimals of the unit, from 0 to 12. Amounts are whole numbers of its smallest part: with 6 decimals, 25000000
     /// is shown as 25.00. Default: 6 for `usd`, `eur` and `gbp`, else 0.
+    #[schemars(range(min = 0, max = UNIT_DECIMALS_MAX))]
     pub unit_decimals: Option<u8>,
     /// The parent budget. Every charge to this scope is charged to the parent as well, and must fit its limits.
     pub parent: Option<Scope>,

@@ -208,6 +208,9 @@ kinds! {
     Unavailable = "unavailable", 503, "Database unavailable",
         "the database cannot be used; nothing was changed",
         "retry after `Retry-After`; if it stays so, read the server's log";
+    Unusable = "unusable", 503, "Database unusable: it is missing, damaged, read-only or of another version",
+        "the command line only: the database is missing, damaged, read-only or of another version; nothing was changed",
+        "do what the message says; a retry does not help";
     NotReady = "not-ready", 503, "Server not ready",
         "`/readyz` only: the server does not take requests; `detail` has the reason",
         "wait, or correct the reason";
@@ -219,7 +222,8 @@ kinds! {
 /// Returns the table of all problems in Markdown, for `docs/server.md`.
 pub fn problem_table() -> String {
     let mut table = String::from("| `type` ends in | status | means | do |\n| --- | --- | --- | --- |\n");
-    for kind in Kind::ALL {
+    // A server answers `unavailable` instead of `unusable`.
+    for kind in Kind::ALL.iter().filter(|kind| **kind != Kind::Unusable) {
         let Parts { word, status, means, remedy, .. } = kind.parts();
         table.push_str(&format!("| `{word}` | {status} | {means} | {remedy} |\n"));
     }
@@ -296,6 +300,7 @@ impl Kind {
             FailureClass::Busy => Kind::Busy,
             FailureClass::UnknownOutcome => Kind::UnknownOutcome,
             FailureClass::Unavailable => Kind::Unavailable,
+            FailureClass::Unusable => Kind::Unusable,
             FailureClass::Internal => Kind::Internal,
         }
     }
@@ -436,8 +441,12 @@ impl Problem {
         self
     }
 
-    /// Replaces the detail of a failure of the database or the server, which may name hosts, files and tables.
+    /// Replaces the detail of a failure of the database or the server, which may name hosts, files and tables. An unusable
+    /// database is unavailable to a remote caller, who retries until the operator has repaired it.
     pub fn redacted(self) -> Problem {
+        if self.kind == Kind::Unusable {
+            return Problem::new(Kind::Unavailable, "").retry_after(RETRY_AFTER).redacted();
+        }
         let detail = match self.kind {
             Kind::Busy => "other transactions held the locks for too long; nothing was changed; retry the request",
             Kind::UnknownOutcome => "the request may have been executed; retry it with the same Idempotency-Key",

@@ -73,7 +73,12 @@ impl Error {
         match self {
             Error::Overloaded { .. } => true,
             Error::Store(error) => {
-                matches!(**error, StoreError::Busy(_) | StoreError::Unavailable { .. } | StoreError::UnknownOutcome(_))
+                matches!(
+                    **error,
+                    StoreError::Busy(_)
+                        | StoreError::Unavailable { permanent: false, .. }
+                        | StoreError::UnknownOutcome(_)
+                )
             }
             Error::Worker(error) => matches!(**error, SourceError::Transient(_)),
             Error::Refused(_) | Error::LeaseLost(_) | Error::Internal(_) => false,
@@ -156,11 +161,11 @@ impl bursar_core::failure::Classify for Error {
             StoreError::Busy(_) | StoreError::RetryTransaction(_) => FailureClass::Busy,
             StoreError::UnknownOutcome(_) => FailureClass::UnknownOutcome,
             StoreError::BadUrl(_) => FailureClass::Invalid { field: None },
-            StoreError::Unavailable { .. }
+            StoreError::Unavailable { permanent: false, .. } | StoreError::Closed => FailureClass::Unavailable,
+            StoreError::Unavailable { permanent: true, .. }
             | StoreError::NewerSchema { .. }
             | StoreError::NotMigrated { .. }
-            | StoreError::Corrupt { .. }
-            | StoreError::Closed => FailureClass::Unavailable,
+            | StoreError::Corrupt { .. } => FailureClass::Unusable,
             _ => FailureClass::Internal,
         }
     }

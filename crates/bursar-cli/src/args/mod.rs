@@ -1,16 +1,18 @@
 //! Arguments that several commands share. Commands import this module; it imports none of them.
 
+mod milliseconds;
 mod values;
 
 use std::path::PathBuf;
 
-use bursar::{JobId, Tenant};
+use bursar::{JobId, Span, Tenant};
 use bursar_client::JobQuery;
 use bursar_wire::problem::Problem;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args};
 
-pub(crate) use self::values::{LIMIT_HELP, charge, limit, millis, payload};
+pub(crate) use self::milliseconds::as_durations;
+pub(crate) use self::values::{LIMIT_HELP, WrittenLimit, amount, charge, duration, limit, payload, percent, whole};
 use crate::config::{Config, FILE_VARIABLE, Flags, load};
 
 /// The options that every command takes.
@@ -20,14 +22,14 @@ pub(crate) struct GlobalArgs {
     /// Configuration file [default: ./bursar.toml if it exists]
     #[arg(long, global = true, value_name = "PATH", env = FILE_VARIABLE)]
     pub(crate) config: Option<PathBuf>,
-    /// Database: sqlite://PATH or postgres://… [env: BURSAR_DATABASE] [default: the configuration file's, else
-    /// sqlite://bursar-data/bursar.db]
+    /// Database: sqlite://PATH or postgres://… [env: BURSAR_DATABASE] [default: sqlite://bursar-data/bursar.db, or that
+    /// of the configuration file]
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) database: Option<String>,
     /// Server to use instead of a database: http://HOST:PORT
     #[arg(long, global = true, value_name = "URL", env = "BURSAR_SERVER")]
     pub(crate) server: Option<String>,
-    /// Token for the server; other users can see it in the process list, so prefer BURSAR_TOKEN or BURSAR_TOKEN_FILE
+    /// Token for the server; prefer BURSAR_TOKEN or BURSAR_TOKEN_FILE, since other users can see the process list
     #[arg(
         id = "server_token",
         long = "token",
@@ -38,8 +40,8 @@ pub(crate) struct GlobalArgs {
     )]
     pub(crate) token: Option<String>,
     /// Time limit of a request to the server, including retries
-    #[arg(long, global = true, value_name = "MS", default_value_t = 30_000)]
-    pub(crate) timeout_ms: u64,
+    #[arg(long, global = true, value_name = "DURATION", default_value = "30s", value_parser = duration)]
+    pub(crate) timeout: Span,
     /// Tenant to work in [default: the built-in tenant]
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) tenant: Option<Tenant>,
@@ -102,7 +104,7 @@ impl ArgSource {
 #[derive(Args, Clone, Copy)]
 pub(crate) struct PageSize {
     /// Maximum number of items
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = |text: &str| whole::<u16>(text, 1..=1_000))]
     most: u16,
 }
 

@@ -179,8 +179,12 @@ fn is_dump(file: &Path) -> Result<bool, Problem> {
     let mut head = [0; 5];
     let read = std::fs::File::open(file).and_then(|mut file| file.read(&mut head));
     let read = read.map_err(|error| {
+        let reason = match error.kind() {
+            std::io::ErrorKind::NotFound => "does not exist".to_owned(),
+            _ => format!("cannot be read: {error}"),
+        };
         let what = "nothing was changed; pass a file that `bursar backup` wrote";
-        Problem::new(Kind::NotFound, format!("{} cannot be read: {error}; {what}", file.display()))
+        Problem::invalid("file".into(), format!("{} {reason}; {what}", file.display()))
     })?;
     Ok(&head[..read] == b"PGDMP")
 }

@@ -4,7 +4,7 @@ use bursar_bench::{BenchError, Line, Options, Told};
 use bursar_wire::problem::{Kind, Problem};
 use clap::Args;
 
-use crate::args::GlobalArgs;
+use crate::args::{GlobalArgs, whole};
 use crate::exit::Exit;
 use crate::output::Output;
 
@@ -20,22 +20,22 @@ pub(crate) struct Bench {
     /// [default: the standard set]
     name: Option<bursar_bench::Bench>,
     /// Concurrent callers: leasing loops for drain, handlers of the worker for drain-worker, calls for enqueue-bulk
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count)]
     callers: Option<usize>,
     /// Scopes that the callers charge in turn
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count)]
     scopes: Option<usize>,
     /// Jobs per round, for benchmarks that are not timed by --seconds [default: 100000; 200 for latency]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count)]
     jobs: Option<usize>,
     /// Processes, for latency: 2 runs the worker in its own process
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count)]
     processes: Option<usize>,
     /// Rows of history that exist before the measurement; finished jobs for job benchmarks
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = rows)]
     history: Option<u64>,
     /// Waiting jobs in addition to those of a round
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = rows)]
     backlog: Option<u64>,
     /// Order of the generated ids: time (as Bursar generates them) or random
     #[arg(long, value_name = "KIND")]
@@ -44,10 +44,10 @@ pub(crate) struct Bench {
     #[arg(long)]
     snapshot: bool,
     /// Duration of a round, in seconds
-    #[arg(long, value_name = "S", allow_negative_numbers = true)]
+    #[arg(long, value_name = "S", allow_negative_numbers = true, value_parser = seconds)]
     seconds: Option<f64>,
     /// Number of rounds for Bursar and for the baseline; the median is printed
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count)]
     rounds: Option<usize>,
     /// Baseline to compare with: bulk-insert, textbook, history-10k, empty, unmetered, axum or none
     #[arg(long, value_name = "NAME")]
@@ -58,6 +58,18 @@ pub(crate) struct Bench {
     /// Run as the bare HTTP route that a server is compared with
     #[arg(long, hide = true)]
     bare: bool,
+}
+
+fn count(text: &str) -> Result<usize, String> {
+    whole(text, 0..=usize::MAX)
+}
+
+fn rows(text: &str) -> Result<u64, String> {
+    whole(text, 0..=u64::MAX)
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    text.parse().map_err(|_| "must be a number of seconds, such as 2 or 0.5".to_owned())
 }
 
 /// Measures, and prints each figure as soon as it is available.

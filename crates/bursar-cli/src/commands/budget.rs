@@ -1,15 +1,19 @@
 //! `bursar budget`.
 
-use bursar::{Budget, Cover, HoldId, HoldPolicy, Limit, Scope, Time};
+use bursar::{Amount, Budget, Cover, HoldId, HoldPolicy, Limit, Scope, Span, Time, Unit};
 use bursar_wire::Page;
-use bursar_wire::budget::{BudgetAnswer, BudgetBody, CreditBody, FreezeAnswer, SpentAnswer};
+use bursar_wire::budget::{BalanceAnswer, BudgetAnswer, BudgetBody, CreditBody, FreezeAnswer, SpentAnswer};
 use bursar_wire::problem::Problem;
 use clap::{Args, Subcommand, ValueEnum};
+use serde_json::json;
 
-use crate::args::{LIMIT_HELP, PageSize, limit};
+use crate::args::{LIMIT_HELP, PageSize, WrittenLimit, amount, duration, limit, percent, whole};
 use crate::context::Context;
 use crate::input::read_input;
+use crate::moment::moment_in;
 use crate::output::{cell, table};
+use crate::suggest;
+use crate::units::Units;
 use crate::view::{charges, events};
 
 /// The subcommands of `bursar budget`.
@@ -45,13 +49,15 @@ pub(crate) enum Budgets {
     Freeze(FreezeArgs),
     /// Lift a freeze
     Unfreeze(FreezeArgs),
+    /// Delete a budget; refused while units are held on it, or while it has child budgets. Its spend stays recorded
+    Delete(FreezeArgs),
     /// Credit units to a scope
     Credit {
         /// Scope to credit
         scope: Scope,
-        /// Number of units
-        #[arg(allow_negative_numbers = true)]
-        amount: i64,
+        /// Amount, in the unit of the budget
+        #[arg(allow_negative_numbers = true, value_parser = amount)]
+        amount: Amount,
         /// Hold to correct: the credit counts at the time the hold was placed
         #[arg(long, value_name = "ID")]
         hold: Option<HoldId>,
@@ -75,7 +81,14 @@ pub(crate) enum Budgets {
     },
 }
 
-/// The arguments of `freeze` and `unfreeze`.
+impl Budgets {
+    /// Whether the command only reads.
+    pub(crate) fn reads(&self) -> bool {
+        matches!(self, Budgets::Show { .. } | Budgets::List { .. } | Budgets::History { .. } | Budgets::Spent { .. })
+    }
+}
+
+/// The arguments of `freeze`, `unfreeze` and `delete`.
 #[derive(Args)]
 pub(crate) struct FreezeArgs {
     /// Scope of the budget
@@ -91,30 +104,37 @@ pub(crate) struct Define {
     /// Scope to limit
     scope: Scope,
     /// JSON file with the whole budget, instead of options; - reads standard input
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["limits", "parent", "unit", "ttl_min", "ttl", "ttl_max",
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["limits", "parent", "unit", "unit_symbol", "unit_decimals", "ttl_min", "ttl", "ttl_max",
         "life_max", "late", "overrun", "trip", "thresholds"])]
     file: Option<String>,
     /// Limit: an amount per window; repeatable, and every limit must admit a charge
     #[arg(long = "limit", value_name = "AMOUNT:WINDOW", value_parser = limit, allow_hyphen_values = true, required_unless_present = "file")]
-    limits: Vec<Limit>,
+    limits: Vec<WrittenLimit>,
     /// Parent budget, which every charge counts against as well
     #[arg(long, value_name = "SCOPE")]
     parent: Option<Scope>,
-    /// Name of the unit, for display, such as micro_usd
-    #[arg(long, default_value = "", hide_default_value = true)]
-    unit: String,
-    /// Minimum time to live of a hold
-    #[arg(long, value_name = "MS")]
-    ttl_min: Option<u64>,
-    /// Time to live of a hold that is placed without --ttl-ms [default: rules.hold_ttl_ms]
-    #[arg(long, value_name = "MS")]
-    ttl: Option<u64>,
-    /// Maximum time to live of a hold
-    #[arg(long, value_name = "MS")]
-    ttl_max: Option<u64>,
+    /// Unit that amounts are written and shown in, such as tokens; usd, eur and gbp have a symbol and 6 decimals [default: the
+    /// unit of --limit]
+    #[arg(long)]
+    unit: Option<String>,
+    /// Symbol to show before amounts, such as CHF
+    #[arg(long, value_name = "SYMBOL")]
+    unit_symbol: Option<String>,
+    /// Decimals of the unit, which HTTP and the library count in its smallest part
+    #[arg(long, value_name = "N", value_parser = |text: &str| whole::<u8>(text, 0..=12))]
+    unit_decimals: Option<u8>,
+    /// Minimum time to live of a hold [default: 5s]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    ttl_min: Option<Span>,
+    /// Time to live of a hold that is placed without --ttl [default: that of the server, 1m]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    ttl: Option<Span>,
+    /// Maximum time to live of a hold; a longer one is shortened, with a warning
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    ttl_max: Option<Span>,
     /// Maximum time from placing to expiry, including extensions
-    #[arg(long, value_name = "MS")]
-    life_max: Option<u64>,
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    life_max: Option<Span>,
     /// Policy for a commit after expiry
     #[arg(long, default_value = "charge")]
     late: CoverWord,
@@ -123,9 +143,9 @@ pub(crate) struct Define {
     overrun: CoverWord,
     /// Freeze the scope automatically when spend passes this limit
     #[arg(long, value_name = "AMOUNT:WINDOW", value_parser = limit, allow_hyphen_values = true)]
-    trip: Option<Limit>,
+    trip: Option<WrittenLimit>,
     /// Record an event when posted spend reaches this percentage of a limit; repeatable
-    #[arg(long = "threshold", value_name = "PERCENT")]
+    #[arg(long = "threshold", value_name = "PERCENT", value_parser = percent)]
     thresholds: Vec<u32>,
     /// Reason, recorded in the journal
     #[arg(long)]
@@ -155,19 +175,28 @@ impl Define {
             let body: BudgetBody = bursar_wire::read(&read_input(file)?)?;
             return Ok(BudgetBody { reason: self.reason.or(body.reason), ..body });
         }
+        let unit = self.display_unit();
         let defaults = HoldPolicy::default();
-        let span = |millis: Option<u64>, default| millis.map_or(default, bursar::Span::from_millis);
         let hold = HoldPolicy {
-            ttl_min: span(self.ttl_min, defaults.ttl_min),
-            ttl: self.ttl.map(bursar::Span::from_millis),
-            ttl_max: self.ttl_max.map(bursar::Span::from_millis),
-            life_max: self.life_max.map(bursar::Span::from_millis),
+            ttl_min: self.ttl_min.unwrap_or(defaults.ttl_min),
+            ttl: self.ttl,
+            ttl_max: self.ttl_max,
+            life_max: self.life_max,
             late: self.late.into(),
             overrun: self.overrun.into(),
         };
-        let Define { unit, parent, limits, trip, thresholds, reason, .. } = self;
-        let budget = Budget { unit, parent, hold, trip, thresholds, ..Budget::new(limits) };
-        Ok(BudgetBody { reason, ..BudgetBody::from(&budget) })
+        let Define { parent, limits, trip, thresholds, reason, .. } = self;
+        let limits = limits.iter().map(|limit| limit.of(&unit)).collect::<Result<Vec<Limit>, _>>()?;
+        let trip = trip.map(|trip| trip.of(&unit)).transpose()?;
+        let budget = Budget { parent, hold, trip, thresholds, ..Budget::new(limits) };
+        Ok(BudgetBody { reason, ..BudgetBody::from(&budget.counting(&unit)) })
+    }
+
+    /// Returns the unit of `--unit`, or the one that a limit is written in.
+    fn display_unit(&self) -> Unit {
+        let written = || self.limits.iter().chain(&self.trip).find_map(WrittenLimit::unit);
+        let name = self.unit.clone().or_else(written).unwrap_or_default();
+        Unit::of(&name, self.unit_symbol.as_deref(), self.unit_decimals)
     }
 }
 
@@ -177,33 +206,54 @@ pub(crate) async fn run(args: Budgets, context: &Context) -> Result<(), Problem>
     match args {
         Budgets::Define(define) => {
             let scope = define.scope.clone();
-            show(&*budgets.define(&scope, &define.into_body()?).await?, context)
+            let parent = define.parent.clone();
+            let defined = budgets.define(&scope, &define.into_body()?).await;
+            show(&*suggest::scope(defined, parent.iter(), context).await?, context)
         }
-        Budgets::Show { scope } => show(&*budgets.show(&scope).await?, context),
+        Budgets::Show { scope } => {
+            show(&*suggest::scope(budgets.show(&scope).await, [&scope], context).await?, context)
+        }
         Budgets::List { prefix, after, most } => {
             let after = after.as_ref().map(Scope::as_str);
             list(&*budgets.list(&prefix, after, usize::from(most)).await?, context)
         }
         Budgets::History { scope, most } => {
-            events::print_history(budgets.history(&scope, None, usize::from(most)).await?.into_inner().items, context)
+            let history = budgets.history(&scope, None, usize::from(most)).await;
+            let history = suggest::scope(history, [&scope], context).await?.into_inner();
+            events::print_history(history.items, context).await
         }
         Budgets::Freeze(FreezeArgs { scope, reason }) => {
-            show(&*budgets.freeze(&scope, reason.as_deref()).await?, context)
+            let frozen = budgets.freeze(&scope, reason.as_deref()).await;
+            show(&*suggest::scope(frozen, [&scope], context).await?, context)
         }
         Budgets::Unfreeze(FreezeArgs { scope, reason }) => {
-            show(&*budgets.unfreeze(&scope, reason.as_deref()).await?, context)
+            let unfrozen = budgets.unfreeze(&scope, reason.as_deref()).await;
+            show(&*suggest::scope(unfrozen, [&scope], context).await?, context)
+        }
+        Budgets::Delete(FreezeArgs { scope, reason }) => {
+            let removed = budgets.remove(&scope, reason.as_deref()).await;
+            suggest::scope(removed, [&scope], context).await?;
+            context
+                .out
+                .data(&json!({ "scope": scope, "removed": true }), || format!("the budget of {scope} is deleted"))
         }
         Budgets::Credit { scope, amount, hold, reason, key } => {
             let client = context.keyed(key);
-            let charged = client.budgets().credit(&scope, &CreditBody { amount, hold, reason }).await?.into_inner();
+            let mut units = Units::read([&scope], context).await?;
+            let amount = units.amount(&scope, &amount)?;
+            let credited = client.budgets().credit(&scope, &CreditBody { amount, hold, reason }).await;
+            let charged = suggest::scope(credited, [&scope], context).await?.into_inner();
+            units.add(charges::scopes(std::slice::from_ref(&charged)), context).await?;
             context.out.data(&charged, || {
-                let remaining = charges::remaining(std::slice::from_ref(&charged));
-                format!("credited {amount} to {}\n{remaining}", charged.scope)
+                let remaining = charges::remaining(std::slice::from_ref(&charged), &units);
+                format!("credited {} to {}\n{remaining}", units.show(&scope, amount), charged.scope)
             })
         }
         Budgets::Spent { scope, from, to } => {
             let text = |time: Option<Time>| time.map(|time| time.to_string());
-            spent(&*budgets.spent(&scope, text(from).as_deref(), text(to).as_deref()).await?, context)
+            let answer = budgets.spent(&scope, text(from).as_deref(), text(to).as_deref()).await;
+            let answer = suggest::scope(answer, [&scope], context).await?;
+            spent(&answer, &Units::read([&scope], context).await?, context)
         }
     }
 }
@@ -217,30 +267,35 @@ fn list(page: &Page<BudgetAnswer>, context: &Context) -> Result<(), Problem> {
         let rows = page.items.iter().flat_map(|view| {
             let parent = view.budget.as_ref().and_then(|budget| budget.parent.clone());
             let frozen = if view.frozen { "frozen" } else { "" };
+            let unit = view.display_unit();
             let limited = view.balances.iter().filter(|balance| balance.limit.is_some());
             limited.map(move |balance| {
-                vec![
-                    view.scope.to_string(),
-                    cell(parent.as_ref()),
-                    balance.window.shown(balance.limit),
-                    cell(balance.limit),
-                    balance.posted.to_string(),
-                    balance.held.to_string(),
-                    cell(balance.remaining),
-                    frozen.to_owned(),
-                ]
+                let mut row = vec![view.scope.to_string(), cell(parent.as_ref()), balance.window.shown(balance.limit)];
+                row.extend(amounts(balance, &unit));
+                row.push(frozen.to_owned());
+                row
             })
         });
         table(&["SCOPE", "PARENT", "WINDOW", "LIMIT", "POSTED", "HELD", "REMAINING", ""], &rows.collect::<Vec<_>>())
     })?;
+    if page.items.is_empty() {
+        context.out.note("no budgets; define one with `bursar budget define SCOPE --limit AMOUNT:WINDOW`");
+    }
     context.out.next_page(page.next.as_deref());
     Ok(())
 }
 
-fn spent(answer: &SpentAnswer, context: &Context) -> Result<(), Problem> {
+/// Formats limit, posted, held and remaining units.
+fn amounts(balance: &BalanceAnswer, unit: &Unit) -> [String; 4] {
+    let shown = |amount: Option<i64>| cell(amount.map(|amount| unit.format(amount)));
+    [shown(balance.limit), shown(Some(balance.posted)), shown(Some(balance.held)), shown(balance.remaining)]
+}
+
+fn spent(answer: &SpentAnswer, units: &Units, context: &Context) -> Result<(), Problem> {
     context.out.data(answer, || {
         let SpentAnswer { scope, from, to, spent } = answer;
         let from = from.as_deref().unwrap_or("the first posting");
+        let spent = units.show(scope, *spent);
         format!("{spent} spent on {scope} from {from} to {}", cell(to.as_ref()))
     })
 }
@@ -252,22 +307,24 @@ fn describe(view: &BudgetAnswer) -> String {
         None => lines.push("budget  none; requests must pass limits".into()),
         Some(budget) => {
             if !budget.unit.is_empty() {
-                lines.push(format!("unit    {}", budget.unit));
+                lines.push(format!("unit    {}", describe_unit(&budget.display_unit())));
             }
             lines.extend(budget.parent.as_ref().map(|parent| format!("parent  {parent}")));
             let hold = &budget.hold;
-            let ttl = hold.ttl_ms.map_or("server default".into(), |ttl| format!("{ttl} ms"));
-            let most = hold.ttl_ms_max.map_or("server default".into(), |most| format!("{most} ms"));
+            let ttl = hold.ttl_ms.map_or("the server's default".into(), shown_millis);
+            let most = hold.ttl_ms_max.map_or("the server's maximum".into(), shown_millis);
             lines.push(format!(
-                "holds   ttl {ttl} ({} ms to {most}), late commit: {}, overrun: {}",
-                hold.ttl_ms_min,
+                "holds   last {ttl}, from {} to {most}; a late commit is {}, an overrun is {}",
+                shown_millis(hold.ttl_ms_min),
                 word(hold.late),
                 word(hold.overrun),
             ));
-            lines.extend(budget.trip.as_ref().map(|trip| format!("trip    {} over {}", trip.amount, trip.shown())));
+            lines.extend(budget.trip.as_ref().map(|trip| {
+                format!("trip    freezes above {} over {}", budget.display_unit().format(trip.amount), trip.shown())
+            }));
             if !budget.thresholds.is_empty() {
                 let percents: Vec<String> = budget.thresholds.iter().map(|percent| format!("{percent} %")).collect();
-                lines.push(format!("alerts  at {}", percents.join(", ")));
+                lines.push(format!("events  at {} of a limit", percents.join(", ")));
             }
         }
     }
@@ -276,19 +333,37 @@ fn describe(view: &BudgetAnswer) -> String {
     lines.join("\n")
 }
 
-/// Formats the balances of a scope as a table.
+/// Formats the balances of a scope as a table. The total, which every scope has, comes last unless it is limited.
 fn balances(view: &BudgetAnswer) -> String {
-    let rows = view.balances.iter().map(|balance| {
-        vec![
-            balance.window.shown(balance.limit),
-            cell(balance.limit),
-            balance.posted.to_string(),
-            balance.held.to_string(),
-            cell(balance.remaining),
-            cell(balance.end.as_ref()),
-        ]
+    let unit = view.display_unit();
+    let is_total = |balance: &&BalanceAnswer| balance.limit.is_none() && balance.window.window == "lifetime";
+    let rows = view.balances.iter().filter(|balance| !is_total(balance)).map(|balance| {
+        let mut row = vec![balance.window.shown(balance.limit)];
+        row.extend(amounts(balance, &unit));
+        row.push(moment_in(balance.end.as_ref(), balance.window.zone.as_deref()));
+        row
     });
-    table(&["WINDOW", "LIMIT", "POSTED", "HELD", "REMAINING", "RESETS"], &rows.collect::<Vec<_>>())
+    let total = view.balances.iter().filter(is_total).map(|balance| {
+        let mut row = vec!["total so far".to_owned()];
+        row.extend(amounts(balance, &unit));
+        row.push("-".to_owned());
+        row
+    });
+    table(&["WINDOW", "LIMIT", "POSTED", "HELD", "REMAINING", "RESETS"], &rows.chain(total).collect::<Vec<_>>())
+}
+
+/// Describes a unit: its name, and what an amount looks like.
+fn describe_unit(unit: &Unit) -> String {
+    match unit.decimals {
+        0 if unit.symbol.is_none() => unit.name.clone(),
+        decimals => {
+            format!("{} ({decimals} decimals, shown as {})", unit.name, unit.format(25 * 10_i64.pow(decimals.into())))
+        }
+    }
+}
+
+fn shown_millis(millis: i64) -> String {
+    Span::from_millis(millis.unsigned_abs()).to_string()
 }
 
 fn frozen(freeze: &FreezeAnswer) -> String {
@@ -296,7 +371,8 @@ fn frozen(freeze: &FreezeAnswer) -> String {
         FreezeAnswer::Order { reason: Some(reason), .. } => format!("frozen  until unfrozen ({reason})"),
         FreezeAnswer::Order { reason: None, .. } => "frozen  until unfrozen".into(),
         FreezeAnswer::Trip { window, until } => {
-            let until = until.as_ref().map(|until| format!("{until} or ")).unwrap_or_default();
+            let until = until.as_ref().map(|_| moment_in(until.as_ref(), window.zone.as_deref()) + " or ");
+            let until = until.unwrap_or_default();
             format!("frozen  until {until}unfrozen: spend passed the trip limit over {}", window.shown(None))
         }
     }
@@ -304,7 +380,7 @@ fn frozen(freeze: &FreezeAnswer) -> String {
 
 fn word(cover: Cover) -> &'static str {
     match cover {
-        Cover::Charge => "charge",
-        Cover::Refuse => "refuse",
+        Cover::Charge => "charged",
+        Cover::Refuse => "refused",
     }
 }

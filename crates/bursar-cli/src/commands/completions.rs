@@ -5,6 +5,7 @@ use clap::{Args, Command};
 use clap_complete::Shell;
 
 use crate::exit::Exit;
+use crate::output::Output;
 
 /// The shell to complete for.
 #[derive(Args)]
@@ -17,6 +18,8 @@ pub(crate) struct Completions {
 
 /// Prints a script that completes the given command line.
 pub(crate) fn run(args: &Completions, command: &mut Command) -> Result<Exit, Problem> {
-    clap_complete::generate(args.shell, command, "bursar", &mut std::io::stdout());
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, command, "bursar", &mut script);
+    Output::new(false).script(&String::from_utf8_lossy(&script))?;
     Ok(Exit::Done)
 }

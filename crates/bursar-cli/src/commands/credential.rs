@@ -1,18 +1,21 @@
 //! `bursar worker` and `bursar token`.
 
-use bursar::{BlobCapabilities, Capabilities, IdempotencyKey, KeyId, Pattern, WorkerId};
+use bursar::{BlobCapabilities, Capabilities, IdempotencyKey, KeyId, Pattern, Span, WorkerId};
 use bursar_client::Credentials;
 use bursar_wire::credential::{CredentialAnswer, IssuedAnswer, KeyBody, RotateBody, WorkerBody};
-use bursar_wire::problem::Problem;
+use bursar_wire::problem::{Kind, Problem};
 use bursar_wire::role::Role;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use serde_json::json;
 use std::fmt::Display;
+use std::str::FromStr;
 
-use crate::args::PageSize;
+use crate::args::{PageSize, duration};
 use crate::context::Context;
+use crate::moment::{distance, moment};
 use crate::output::{cell, table};
+use crate::suggest;
 
 /// The subcommands of `bursar worker`.
 #[derive(Subcommand)]
@@ -23,46 +26,55 @@ pub(crate) enum Workers {
     List(ListArgs),
     /// Show a worker, without its token
     Show {
-        /// Worker id
-        id: WorkerId,
+        /// Id or name of the worker
+        #[arg(value_name = "WORKER")]
+        named: String,
     },
     /// Replace a worker's token; the old one stays valid for the overlap
     Rotate {
-        /// Worker id
-        id: WorkerId,
+        /// Id or name of the worker
+        #[arg(value_name = "WORKER")]
+        named: String,
         #[command(flatten)]
         how: Rotation,
     },
     /// Revoke a worker's token immediately
     Revoke {
-        /// Worker id
-        id: WorkerId,
+        /// Id or name of the worker
+        #[arg(value_name = "WORKER")]
+        named: String,
     },
 }
 
 /// The subcommands of `bursar token`.
 #[derive(Subcommand)]
 pub(crate) enum Tokens {
-    /// Create an API key and print it; it is shown only once
+    /// Create an API key for a program or a person and print it; it is shown only once
+    #[command(after_help = "\
+An operator's token is not created here: it is the setting operator_token of the server, or the one that `bursar serve` \
+prints at its first start.")]
     Create(CreateToken),
     /// List API keys and operator tokens, without their secrets
     List(ListArgs),
     /// Show an API key or operator token, without its secret
     Show {
-        /// Key id
-        id: KeyId,
+        /// Id or name of the key
+        #[arg(value_name = "KEY")]
+        named: String,
     },
     /// Replace an API key or operator token; the old one stays valid for the overlap
     Rotate {
-        /// Key id
-        id: KeyId,
+        /// Id or name of the key
+        #[arg(value_name = "KEY")]
+        named: String,
         #[command(flatten)]
         how: Rotation,
     },
     /// Revoke an API key or operator token immediately
     Revoke {
-        /// Key id
-        id: KeyId,
+        /// Id or name of the key
+        #[arg(value_name = "KEY")]
+        named: String,
     },
 }
 
@@ -80,9 +92,9 @@ pub(crate) struct CreateWorker {
     /// Further operations the worker may call, such as jobs.enqueue (docs/server.md lists them); repeatable
     #[arg(long = "mutation", value_name = "PATTERN", value_parser = pattern)]
     mutations: Vec<Pattern>,
-    /// Time until the token expires [default: 90 days]
-    #[arg(long, value_name = "MS")]
-    expires_in_ms: Option<i64>,
+    /// Time until the token expires [default: 90d]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    expires_in: Option<Span>,
     /// Idempotency key: repeating the request with it returns the first answer
     #[arg(long)]
     key: Option<IdempotencyKey>,
@@ -96,9 +108,9 @@ pub(crate) struct CreateToken {
     /// Role: what the key permits
     #[arg(long, value_parser = key_role())]
     role: Role,
-    /// Time until the key expires [default: 90 days]
-    #[arg(long, value_name = "MS")]
-    expires_in_ms: Option<i64>,
+    /// Time until the key expires [default: 90d]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    expires_in: Option<Span>,
     /// Idempotency key: repeating the request with it returns the first answer
     #[arg(long)]
     key: Option<IdempotencyKey>,
@@ -113,12 +125,12 @@ fn key_role() -> impl TypedValueParser<Value = Role> {
 /// The options of a rotation.
 #[derive(Args)]
 pub(crate) struct Rotation {
-    /// Time that the old token stays valid [default: 1 day]
-    #[arg(long, value_name = "MS")]
-    overlap_ms: Option<i64>,
-    /// Time until the new token expires [default: 90 days]
-    #[arg(long, value_name = "MS")]
-    expires_in_ms: Option<i64>,
+    /// Time that the old token stays valid [default: 1d]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    overlap: Option<Span>,
+    /// Time until the new token expires [default: 90d]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    expires_in: Option<Span>,
     /// Idempotency key: repeating the request with it returns the first answer
     #[arg(long)]
     key: Option<IdempotencyKey>,
@@ -138,23 +150,62 @@ fn pattern(text: &str) -> Result<Pattern, bursar::Invalid> {
     Pattern::new(text)
 }
 
+/// The most tokens that are searched for a name.
+const SEARCHED_MAX: usize = 1_000;
+
+async fn worker_id(named: &str, context: &Context) -> Result<WorkerId, Problem> {
+    find(named, "worker", context.client.workers()).await
+}
+
+async fn key_id(named: &str, context: &Context) -> Result<KeyId, Problem> {
+    find(named, "key", context.client.keys()).await
+}
+
+/// Returns the id, or the id of the only active token with this name.
+async fn find<I: FromStr>(named: &str, noun: &str, credentials: Credentials<'_>) -> Result<I, Problem> {
+    if let Ok(id) = named.parse() {
+        return Ok(id);
+    }
+    let page = credentials.list(None, SEARCHED_MAX).await?;
+    let mut found: Vec<&CredentialAnswer> = page.items.iter().filter(|token| token.name == named).collect();
+    // A rotated or revoked token keeps the name.
+    if found.len() > 1 {
+        found.retain(|token| token.state == "good");
+    }
+    match found.as_slice() {
+        [only] => only.id.parse().map_err(|_| Problem::not_found(format!("{noun} {named}"))),
+        [] => {
+            let similar = suggest::similar(named, page.items.iter().map(|token| token.name.as_str()));
+            let list = if noun == "worker" { "bursar worker list" } else { "bursar token list" };
+            let detail = format!("there is no {noun} {named}{}; `{list}` lists them", suggest::question(similar));
+            Err(Problem::new(Kind::NotFound, detail))
+        }
+        several => {
+            let ids: Vec<&str> = several.iter().map(|token| token.id.as_str()).collect();
+            let detail = format!("several tokens have the name {named}; pass one of their ids: {}", ids.join(", "));
+            Err(Problem::invalid(noun.to_owned(), detail))
+        }
+    }
+}
+
 /// Runs the command.
 pub(crate) async fn workers(args: Workers, context: &Context) -> Result<(), Problem> {
     let workers = context.client.workers();
     match args {
-        Workers::Create(CreateWorker { name, queues, kinds, mutations, expires_in_ms, key }) => {
+        Workers::Create(CreateWorker { name, queues, kinds, mutations, expires_in, key }) => {
             let blobs = BlobCapabilities::default();
             let capabilities = Capabilities { queues, kinds, mutations, blobs, ..Capabilities::default() };
-            let body = WorkerBody { name, capabilities, expires_in_ms };
+            let body = WorkerBody { name, capabilities, expires_in_ms: expires_in.map(Span::millis) };
             issued(&*context.keyed(key).make_worker(&body).await?, context)
         }
         Workers::List(page) => list(workers, page, context).await,
-        Workers::Show { id } => show(&*workers.show(id).await?, context),
-        Workers::Rotate { id, how } => {
+        Workers::Show { named } => show(&*workers.show(worker_id(&named, context).await?).await?, context),
+        Workers::Rotate { named, how } => {
+            let id = worker_id(&named, context).await?;
             let client = context.keyed(how.key.clone());
             issued(&*client.workers().rotate(id, &how.body()).await?, context)
         }
-        Workers::Revoke { id } => revoke(workers, id, context).await,
+        Workers::Revoke { named } => revoke(workers, worker_id(&named, context).await?, context).await,
     }
 }
 
@@ -162,29 +213,31 @@ pub(crate) async fn workers(args: Workers, context: &Context) -> Result<(), Prob
 pub(crate) async fn tokens(args: Tokens, context: &Context) -> Result<(), Problem> {
     let keys = context.client.keys();
     match args {
-        Tokens::Create(CreateToken { name, role, expires_in_ms, key }) => {
-            let body = KeyBody { name, role, expires_in_ms };
+        Tokens::Create(CreateToken { name, role, expires_in, key }) => {
+            let body = KeyBody { name, role, expires_in_ms: expires_in.map(Span::millis) };
             issued(&*context.keyed(key).make_key(&body).await?, context)
         }
         Tokens::List(page) => list(keys, page, context).await,
-        Tokens::Show { id } => show(&*keys.show(id).await?, context),
-        Tokens::Rotate { id, how } => {
+        Tokens::Show { named } => show(&*keys.show(key_id(&named, context).await?).await?, context),
+        Tokens::Rotate { named, how } => {
+            let id = key_id(&named, context).await?;
             let client = context.keyed(how.key.clone());
             issued(&*client.keys().rotate(id, &how.body()).await?, context)
         }
-        Tokens::Revoke { id } => revoke(keys, id, context).await,
+        Tokens::Revoke { named } => revoke(keys, key_id(&named, context).await?, context).await,
     }
 }
 
 impl Rotation {
     fn body(&self) -> RotateBody {
-        RotateBody { overlap_ms: self.overlap_ms, expires_in_ms: self.expires_in_ms }
+        let Rotation { overlap, expires_in, .. } = self;
+        RotateBody { overlap_ms: overlap.map(Span::millis), expires_in_ms: expires_in.map(Span::millis) }
     }
 }
 
 fn issued(issued: &IssuedAnswer, context: &Context) -> Result<(), Problem> {
     context.out.data(issued, || {
-        let (token, expires) = (cell(issued.token.as_ref()), cell(issued.expires_at.as_ref()));
+        let (token, expires) = (cell(issued.token.as_ref()), moment(issued.expires_at.as_ref()));
         format!("id       {}\ntoken    {token}\nexpires  {expires}", issued.id)
     })?;
     context.out.note(match issued.token {
@@ -219,7 +272,7 @@ fn show(token: &CredentialAnswer, context: &Context) -> Result<(), Problem> {
             }
         }
         if let Some(used) = &token.last_used_at {
-            text.push_str(&format!("\nlast used  {used}"));
+            text.push_str(&format!("\nlast used  {}", distance(Some(used))));
         }
         text
     })
@@ -233,7 +286,13 @@ async fn revoke(credentials: Credentials<'_>, id: impl Display + Clone, context:
 fn listed(tokens: &[CredentialAnswer]) -> String {
     let rows = tokens.iter().map(|token| {
         let role = token.role.map(Role::name);
-        vec![token.id.clone(), token.name.clone(), cell(role), token.state.to_string(), cell(token.expires_at.as_ref())]
+        vec![
+            token.id.clone(),
+            token.name.clone(),
+            cell(role),
+            token.state.to_string(),
+            moment(token.expires_at.as_ref()),
+        ]
     });
     table(&["ID", "NAME", "ROLE", "STATE", "EXPIRES"], &rows.collect::<Vec<_>>())
 }

@@ -11,6 +11,7 @@ use crate::bulk::{self, BulkAction, Filter, Selection};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output::table;
+use crate::suggest;
 use crate::view::jobs;
 
 /// The subcommands of `bursar dead`.
@@ -54,7 +55,11 @@ pub(crate) enum Dead {
 pub(crate) async fn run(args: Dead, context: &Context) -> Result<Exit, Problem> {
     match args {
         Dead::List { filter, page } => {
-            jobs::print_page(&*context.client.dead().list(&page.of(filter.query(None))).await?, context)?;
+            let found = context.client.dead().list(&page.of(filter.clone().query(None))).await?;
+            jobs::print_page(&found, context)?;
+            if found.items.is_empty() {
+                suggest::note_empty_filter(filter.queue(), filter.kind(), context).await;
+            }
         }
         Dead::Groups { queue, page: CursorPage { after, most } } => {
             let page = context.client.dead().groups(queue.as_ref(), after.as_deref(), most.into()).await?;

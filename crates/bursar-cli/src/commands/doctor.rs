@@ -1,20 +1,26 @@
 //! `bursar doctor`.
 
+mod remote;
+
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use bursar::{Bursar, Clock, Health, Span, SystemClock, Time};
-use bursar_wire::problem::Problem;
+use bursar_wire::problem::{Kind, Problem};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use crate::args::ConfiguredArgs;
-use crate::context::Context;
+use crate::args::{ConfiguredArgs, GlobalArgs};
+use crate::context::{Access, Context};
 use crate::exit::{self, Exit};
 use crate::output::{Output, counted};
 use crate::sqlite_file::sqlite_path;
+use crate::target::{self, Target};
 
 /// The arguments of `bursar doctor`.
 #[derive(Args)]
+#[command(after_help = "\
+With --server it checks whether the server answers, is ready, accepts the token and has matching balances.")]
 pub(crate) struct Doctor {
     /// Check only this component [default: all]
     #[arg(long, value_enum)]
@@ -37,6 +43,12 @@ pub(crate) enum Component {
     Journal,
     /// Whether balances match holds and postings
     Balances,
+    /// Whether the address of the setting listen is free, or a Bursar server listens there
+    Port,
+    /// Whether the server of --server answers
+    Server,
+    /// Whether the server accepts the token
+    Token,
 }
 
 /// The result of checking a component.
@@ -58,6 +70,19 @@ struct Diagnosis {
     rebuilt: Option<u64>,
 }
 
+impl Doctor {
+    fn selects(&self, component: Component) -> bool {
+        self.component.is_none_or(|only| only == component)
+    }
+}
+
+impl Diagnosis {
+    fn add(&mut self, finding: Finding) {
+        self.ok &= finding.ok;
+        self.findings.push(finding);
+    }
+}
+
 impl Finding {
     fn good(component: Component, detail: impl Into<String>) -> Finding {
         Finding { component, ok: true, detail: detail.into(), todo: None }
@@ -68,37 +93,90 @@ impl Finding {
     }
 }
 
-/// Checks the database, repairs it with `--fix`, and prints the findings.
-pub(crate) async fn run(args: Doctor, global: &ConfiguredArgs) -> Result<Exit, Problem> {
+/// Checks the database or the server, repairs the database with `--fix`, and prints the findings.
+pub(crate) async fn run(args: Doctor, global: GlobalArgs) -> Result<Exit, Problem> {
     let out = Output::new(global.json);
-    let diagnosis = match Context::on_database(global).await {
+    if let Target::Server { url, .. } = target::choose(&global)? {
+        if args.fix {
+            let detail = "--fix repairs a database, not a server; nothing was changed; run it with --database";
+            return Err(Problem::invalid("fix".into(), detail));
+        }
+        let has_token = target::has_token(&global);
+        let context = Context::open(global, Access::Read).await?;
+        let (diagnosis, reached) = remote::examine(&args, &context, &url, has_token).await;
+        let failed = if reached { Exit::Failed } else { Exit::Unavailable };
+        return report(out, &diagnosis, failed);
+    }
+    let global = global.load_config()?;
+    let url = global.config.database.url();
+    let mut failed = Exit::Failed;
+    let mut diagnosis = match Context::on_database(&global).await {
         Ok(context) => {
-            let diagnosis = examine(&args, &context, global.config.database.url()).await;
+            let diagnosis = examine(&args, &context, url).await;
             context.close().await;
-            diagnosis
+            diagnosis?
         }
-        Err(problem) => Err(problem),
+        Err(problem) if problem.kind == Kind::Unusable || exit::for_problem(problem.kind) == Exit::Unavailable => {
+            failed = exit::for_problem(problem.kind);
+            unusable(&args, &global, problem).await?
+        }
+        Err(problem) => return Err(problem),
     };
-    match diagnosis {
-        Ok(diagnosis) => {
-            print(out, &diagnosis)?;
-            Ok(if diagnosis.ok { Exit::Done } else { Exit::Failed })
+    if args.selects(Component::Port) {
+        diagnosis.add(port(global.config.listen).await);
+    }
+    report(out, &diagnosis, failed)
+}
+
+/// Prints the findings. `failed` is the exit code if one is bad.
+fn report(out: Output, diagnosis: &Diagnosis, failed: Exit) -> Result<Exit, Problem> {
+    print(out, diagnosis)?;
+    Ok(if diagnosis.ok { Exit::Done } else { failed })
+}
+
+/// Examines a database that cannot be opened as usual. If this user can read it, everything else is checked too.
+async fn unusable(args: &Doctor, global: &ConfiguredArgs, problem: Problem) -> Result<Diagnosis, Problem> {
+    let url = global.config.database.url();
+    if let Ok(context) = Context::on_read_only_file(global).await {
+        let read_only = Doctor { component: args.component, fix: false };
+        let diagnosis = examine(&read_only, &context, url).await;
+        context.close().await;
+        let mut diagnosis = diagnosis?;
+        let place = sqlite_path(url).unwrap_or(Path::new(url)).display();
+        let detail = format!("{place} can be read but not written by this user: {}", problem.detail);
+        let todo = format!("make {place} and its folder writable for this user, or run as the user who owns them");
+        diagnosis.findings.retain(|finding| finding.component != Component::Database);
+        diagnosis.findings.insert(0, Finding::bad(Component::Database, detail, todo));
+        return Ok(Diagnosis { ok: false, ..diagnosis });
+    }
+    let (rebuilt, todo) = match salvage(args, url).await {
+        Some((events, todo)) => (Some(events), todo),
+        None => (None, recovery_steps(url)),
+    };
+    let finding = Finding::bad(Component::Database, problem.detail, todo);
+    Ok(Diagnosis { ok: false, findings: vec![finding], rebuilt })
+}
+
+/// Checks whether a server could listen on its address, or already does.
+async fn port(address: SocketAddr) -> Finding {
+    match tokio::net::TcpListener::bind(address).await {
+        Ok(_) => Finding::good(Component::Port, format!("{address} is free; no server listens there")),
+        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => match remote::ready(address).await {
+            Some(state) => Finding::good(Component::Port, format!("a Bursar server listens on {address}: {state}")),
+            None => {
+                let todo = "stop that program, or choose another address for the server with --listen or BURSAR_LISTEN";
+                Finding::bad(Component::Port, format!("another program listens on {address}"), todo)
+            }
+        },
+        Err(error) => {
+            let todo = "choose another address with --listen, BURSAR_LISTEN or the setting listen";
+            Finding::bad(Component::Port, format!("{address} cannot be listened on: {error}"), todo)
         }
-        Err(problem) if exit::for_problem(problem.kind) == Exit::Unavailable => {
-            let (rebuilt, todo) = match salvage(&args, global.config.database.url()).await {
-                Some((events, todo)) => (Some(events), todo),
-                None => (None, recovery_steps(global.config.database.url())),
-            };
-            let finding = Finding::bad(Component::Database, problem.detail, todo);
-            print(out, &Diagnosis { ok: false, findings: vec![finding], rebuilt })?;
-            Ok(Exit::Unavailable)
-        }
-        Err(problem) => Err(problem),
     }
 }
 
 async fn examine(args: &Doctor, context: &Context, url: &str) -> Result<Diagnosis, Problem> {
-    let is_selected = |component| args.component.is_none_or(|only| only == component);
+    let is_selected = |component| args.selects(component);
     let bursar = context.bursar()?;
     let health = bursar.health().await?;
     let mut findings = Vec::new();
@@ -164,9 +242,8 @@ async fn set_journal_back(url: &str, now: Time) -> Option<String> {
     let rebuilt = rebuilt.as_path();
     Some(match Bursar::set_clock_back(path, rebuilt, now).await {
         Ok((events, by)) => format!(
-            "{} was written from the {events} events of the journal, with those after the clock jumped moved back by {} ms; {}",
+            "{} was written from the {events} events of the journal, with those after the clock jumped moved back by {by}; {}",
             rebuilt.display(),
-            by.millis(),
             replacement_steps(path, rebuilt)
         ),
         Err(error) => format!("the journal was not moved back, and nothing was changed: {error}"),
@@ -195,17 +272,15 @@ fn clock(health: &Health) -> Vec<Finding> {
     let skew = health.now.since(machine).max(machine.since(health.now));
     if skew > SKEW_MAX {
         let detail = format!(
-            "the clock of the database is at {}, that of this machine at {machine}: they are {} ms apart",
-            health.now,
-            skew.millis()
+            "the clock of the database is at {}, that of this machine at {machine}: they are {skew} apart",
+            health.now
         );
         findings.push(Finding::bad(Component::Clock, detail, "correct the wrong clock, for example with NTP"));
     }
     match health.last_event_at {
         Some(last) if is_ahead(health) => {
-            let ahead = last.since(health.now).millis();
-            let detail =
-                format!("the last event is at {last}, {ahead} ms ahead of the clock, which is at {}", health.now);
+            let ahead = last.since(health.now);
+            let detail = format!("the last event is at {last}, {ahead} ahead of the clock, which is at {}", health.now);
             let todo = "if the clock is behind now, correct it. If it had jumped ahead when that event was written, no data is \
                 lost, but holds do not expire and windows do not reset until the clock catches up: stop every process that \
                 uses the file and run `bursar doctor --component clock --fix`, which writes a new file with the journal \
@@ -282,7 +357,9 @@ fn recovery_steps(url: &str) -> String {
     let shown = path.display();
     match std::fs::metadata(path) {
         Err(_) => format!("check the path {shown}, or create an empty database there with `bursar migrate`"),
-        Ok(file) if file.permissions().readonly() => format!("make {shown} and its folder writable"),
+        Ok(_) if std::fs::File::open(path).is_err() => {
+            format!("make {shown} readable for this user, or run as the user who owns it")
+        }
         Ok(_) => format!(
             "if another version of bursar wrote {shown}, run `bursar migrate` with the newest release. If the file is damaged, \
              run `bursar doctor --fix`, which writes a new file from the journal if that is readable. Otherwise move {shown} \

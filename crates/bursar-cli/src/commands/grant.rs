@@ -1,15 +1,16 @@
 //! `bursar grant`.
 
-use bursar::{GrantId, IdempotencyKey, Payload, Purpose, Subject};
+use bursar::{GrantId, IdempotencyKey, Payload, Purpose, Span, Subject};
 use bursar_wire::command::{CommandBody, RedeemBody};
 use bursar_wire::grant::{GrantAnswer, MintBody, RedeemedGrant};
 use bursar_wire::problem::Problem;
 use clap::Subcommand;
 use serde_json::json;
 
-use crate::args::{PageSize, millis, payload};
+use crate::args::{PageSize, duration, payload};
 use crate::context::Context;
 use crate::input::read_input;
+use crate::moment::moment;
 use crate::output::{cell, counted, table};
 
 /// The subcommands of `bursar grant`.
@@ -25,8 +26,8 @@ pub(crate) enum Grants {
         #[arg(long, value_name = "JSON", value_parser = payload)]
         payload: Option<Payload>,
         /// Time until the grant expires
-        #[arg(long, value_name = "MS")]
-        ttl_ms: u64,
+        #[arg(long, value_name = "DURATION", value_parser = duration)]
+        ttl: Span,
         /// Idempotency key: repeating the request with it returns the first answer
         #[arg(long)]
         key: Option<IdempotencyKey>,
@@ -68,11 +69,11 @@ pub(crate) enum Grants {
 /// Runs the command.
 pub(crate) async fn run(args: Grants, context: &Context) -> Result<(), Problem> {
     match args {
-        Grants::Mint { purpose, subject, payload, ttl_ms, key } => {
-            let body = MintBody { purpose, subject, payload: payload.unwrap_or_default(), ttl_ms: millis(ttl_ms) };
+        Grants::Mint { purpose, subject, payload, ttl, key } => {
+            let body = MintBody { purpose, subject, payload: payload.unwrap_or_default(), ttl_ms: ttl.millis() };
             let minted = context.keyed(key).grants().mint(&body).await?;
             context.out.data(&*minted, || {
-                let (token, expires) = (cell(minted.token.as_ref()), cell(minted.expires_at.as_ref()));
+                let (token, expires) = (cell(minted.token.as_ref()), moment(minted.expires_at.as_ref()));
                 format!("grant    {}\ntoken    {token}\nexpires  {expires}", minted.id)
             })?;
             context.out.note(match minted.token {
@@ -125,7 +126,7 @@ fn listed(grants: &[GrantAnswer]) -> String {
             grant.state.to_string(),
             grant.purpose.to_string(),
             grant.subject.to_string(),
-            cell(grant.expires_at.as_ref()),
+            moment(grant.expires_at.as_ref()),
         ]
     });
     table(&["GRANT", "STATE", "PURPOSE", "SUBJECT", "EXPIRES"], &rows.collect::<Vec<_>>())

@@ -1,16 +1,18 @@
 //! `bursar hold` and `bursar post`.
 
-use std::time::Duration;
-
-use bursar::{HoldId, IdempotencyKey, Limit, Scope};
+use bursar::{Amount, HoldId, IdempotencyKey, Scope, Span};
 use bursar_wire::command::{ChargeBody, CommandBody, ContextBody, SettleWord};
-use bursar_wire::hold::{ActualBody, CommitBody, HoldAnswer, SettledAnswer};
+use bursar_wire::hold::{ActualBody, ClampedAnswer, CommitBody, HoldAnswer, SettledAnswer};
 use bursar_wire::problem::Problem;
+use bursar_wire::window::LimitBody;
 use clap::{Args, Subcommand};
 
-use crate::args::{LIMIT_HELP, PageSize, charge, limit, millis};
+use crate::args::{LIMIT_HELP, PageSize, WrittenLimit, amount, charge, duration, limit};
 use crate::context::Context;
+use crate::moment::moment;
 use crate::output::{cell, table};
+use crate::suggest;
+use crate::units::Units;
 use crate::view::{charges, events};
 
 /// The subcommands of `bursar hold`.
@@ -38,8 +40,8 @@ pub(crate) enum Holds {
     Commit {
         /// Hold id
         id: HoldId,
-        /// Actual cost: N, or SCOPE=N for each charge; repeatable [default: the held amount]
-        #[arg(long, value_name = "N|SCOPE=N", value_parser = cost, allow_hyphen_values = true)]
+        /// Actual cost: AMOUNT, or SCOPE=AMOUNT for each charge; repeatable [default: the held amount]
+        #[arg(long, value_name = "[SCOPE=]AMOUNT", value_parser = cost, allow_hyphen_values = true)]
         actual: Vec<Cost>,
         /// Idempotency key: repeating the request with it returns the first answer
         #[arg(long)]
@@ -61,8 +63,8 @@ pub(crate) enum Holds {
         /// Hold id
         id: HoldId,
         /// Time to add
-        #[arg(long, value_name = "MS")]
-        by_ms: u64,
+        #[arg(long, value_name = "DURATION", value_parser = duration)]
+        by: Span,
     },
     /// Show the events of a hold, newest first
     History {
@@ -71,18 +73,25 @@ pub(crate) enum Holds {
     },
 }
 
+impl Holds {
+    /// Whether the command only reads.
+    pub(crate) fn reads(&self) -> bool {
+        matches!(self, Holds::Show { .. } | Holds::List { .. } | Holds::History { .. })
+    }
+}
+
 /// The arguments of `bursar hold place`.
 #[derive(Args)]
 pub(crate) struct PlaceArgs {
-    /// Scope to charge, and the number of units; repeatable
+    /// Scope to charge, and the amount in the unit of its budget; repeatable
     #[arg(value_name = "SCOPE=AMOUNT", required = true, value_parser = charge)]
-    charges: Vec<(Scope, i64)>,
+    charges: Vec<(Scope, Amount)>,
     /// Limit for every charge, in addition to the budgets' limits; needs no budget; repeatable
     #[arg(long = "limit", value_name = "AMOUNT:WINDOW", value_parser = limit, allow_hyphen_values = true)]
-    limits: Vec<Limit>,
+    limits: Vec<WrittenLimit>,
     /// Time until the hold expires [default: the budget's setting]
-    #[arg(long, value_name = "MS")]
-    ttl_ms: Option<u64>,
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    ttl: Option<Span>,
     /// Idempotency key: repeating the request with it returns the first answer
     #[arg(long)]
     key: Option<IdempotencyKey>,
@@ -95,12 +104,12 @@ pub(crate) struct PlaceArgs {
 #[derive(Args)]
 #[command(after_help = LIMIT_HELP)]
 pub(crate) struct Post {
-    /// Scope to charge, and the number of units; repeatable
+    /// Scope to charge, and the amount in the unit of its budget; repeatable
     #[arg(value_name = "SCOPE=AMOUNT", required = true, value_parser = charge)]
-    charges: Vec<(Scope, i64)>,
+    charges: Vec<(Scope, Amount)>,
     /// Limit for every charge, in addition to the budgets' limits; needs no budget; repeatable
     #[arg(long = "limit", value_name = "AMOUNT:WINDOW", value_parser = limit, allow_hyphen_values = true)]
-    limits: Vec<Limit>,
+    limits: Vec<WrittenLimit>,
     /// Idempotency key: repeating the request with it returns the first answer
     #[arg(long)]
     key: Option<IdempotencyKey>,
@@ -112,14 +121,14 @@ pub(crate) struct Post {
 /// The actual cost of a hold: of its only charge, or of one of several.
 #[derive(Clone, Debug)]
 pub(crate) enum Cost {
-    All(i64),
-    On(Scope, i64),
+    All(Amount),
+    On(Scope, Amount),
 }
 
 fn cost(text: &str) -> Result<Cost, bursar::Invalid> {
-    match text.parse() {
-        Ok(amount) => Ok(Cost::All(amount)),
-        Err(_) => charge(text).map(|(scope, amount)| Cost::On(scope, amount)),
+    match text.contains('=') {
+        true => charge(text).map(|(scope, amount)| Cost::On(scope, amount)),
+        false => amount(text).map(Cost::All),
     }
 }
 
@@ -127,33 +136,45 @@ fn cost(text: &str) -> Result<Cost, bursar::Invalid> {
 pub(crate) async fn run(args: Holds, context: &Context) -> Result<(), Problem> {
     let holds = context.client.holds();
     match args {
-        Holds::Place(PlaceArgs { charges, limits, ttl_ms, key, reason }) => {
-            let (settle, ttl_ms) = (SettleWord::Hold, ttl_ms.map(millis));
-            submit(CommandBody { settle, ttl_ms, ..charged(charges, &limits, reason) }, key, context).await
+        Holds::Place(PlaceArgs { charges, limits, ttl, key, reason }) => {
+            let (units, body) = charged(&charges, &limits, reason, context).await?;
+            let body = CommandBody { settle: SettleWord::Hold, ttl_ms: ttl.map(Span::millis), ..body };
+            submit(&body, units, key, context).await
         }
         Holds::Show { id } => {
             let hold = holds.show(id).await?.into_inner();
-            context.out.data(&hold, || listed(std::slice::from_ref(&hold)))
+            let units = Units::read(hold.charges.iter().map(|charge| &charge.scope), context).await?;
+            context.out.data(&hold, || listed(std::slice::from_ref(&hold), &units))
         }
         Holds::List { scope, after, most } => {
             // An expired hold no longer counts, whether or not it has been swept.
-            let page = holds.list(&scope, Some("held"), after.as_deref(), usize::from(most)).await?;
-            context.out.data(&*page, || listed(&page.items))?;
+            let page = holds.list(&scope, Some("held"), after.as_deref(), usize::from(most)).await;
+            let page = suggest::scope(page, [&scope], context).await?;
+            if page.items.is_empty() {
+                // A scope without holds may not exist.
+                suggest::scope(context.client.budgets().show(&scope).await, [&scope], context).await?;
+            }
+            let scopes = page.items.iter().flat_map(|hold| hold.charges.iter().map(|charge| &charge.scope));
+            let units = Units::read(scopes, context).await?;
+            context.out.data(&*page, || listed(&page.items, &units))?;
             context.out.next_page(page.next.as_deref());
             Ok(())
         }
         Holds::Commit { id, actual, key } => {
-            settled(&*context.keyed(key).holds().commit(id, &commit_body(actual)?).await?, context)
+            let body = commit_body(id, actual, context).await?;
+            settled(&*context.keyed(key).holds().commit(id, &body).await?, context).await
         }
         Holds::Release { id, reason, key } => {
-            settled(&*context.keyed(key).holds().release(id, reason.as_deref()).await?, context)
+            settled(&*context.keyed(key).holds().release(id, reason.as_deref()).await?, context).await
         }
-        Holds::Extend { id, by_ms } => {
-            let extended = holds.extend(id, Duration::from_millis(by_ms)).await?;
-            context.out.data(&*extended, || format!("{id} expires at {}", cell(extended.expires_at.as_ref())))
+        Holds::Extend { id, by } => {
+            let extended = holds.extend(id, by.into()).await?;
+            context.out.data(&*extended, || format!("{id} expires {}", moment(extended.expires_at.as_ref())))?;
+            warn_of_clamp(extended.clamped.as_ref(), context);
+            Ok(())
         }
         Holds::History { id } => {
-            events::print_history(holds.history(id, None, 1_000).await?.into_inner().items, context)
+            events::print_history(holds.history(id, None, 1_000).await?.into_inner().items, context).await
         }
     }
 }
@@ -161,39 +182,82 @@ pub(crate) async fn run(args: Holds, context: &Context) -> Result<(), Problem> {
 /// Runs `bursar post`.
 pub(crate) async fn post(args: Post, context: &Context) -> Result<(), Problem> {
     let Post { charges, limits, key, reason } = args;
-    submit(charged(charges, &limits, reason), key, context).await
+    let (units, body) = charged(&charges, &limits, reason, context).await?;
+    submit(&body, units, key, context).await
 }
 
-async fn submit(body: CommandBody, key: Option<IdempotencyKey>, context: &Context) -> Result<(), Problem> {
-    let done = context.keyed(key).commands().submit(&body).await?;
-    context.out.data(&*done, || charges::command(&done))
-}
-
-/// Builds a command of charges, each under all of these limits.
-fn charged(charges: Vec<(Scope, i64)>, limits: &[Limit], reason: Option<String>) -> CommandBody {
-    let charge = |(scope, amount)| ChargeBody {
-        limits: limits.iter().map(Into::into).collect(),
-        ..ChargeBody::new(scope, amount)
+async fn submit(
+    body: &CommandBody,
+    mut units: Units,
+    key: Option<IdempotencyKey>,
+    context: &Context,
+) -> Result<(), Problem> {
+    let submitted = context.keyed(key).commands().submit(body).await;
+    let done = match suggest::scope(submitted, body.charges.iter().map(|charge| &charge.scope), context).await {
+        Ok(done) => done,
+        Err(problem) => return Err(units.explain(problem, context).await),
     };
-    CommandBody {
-        charges: charges.into_iter().map(charge).collect(),
-        context: ContextBody { correlation_id: None, reason },
-        ..CommandBody::default()
+    if !context.out.is_json() {
+        let held = done.hold.iter().flat_map(|hold| charges::scopes(&hold.charges));
+        units.add(held.chain(charges::scopes(&done.posted)), context).await?;
+    }
+    context.out.data(&*done, || charges::command_in(&done, &units))?;
+    warn_of_clamp(done.hold.as_ref().and_then(|hold| hold.clamped.as_ref()), context);
+    Ok(())
+}
+
+/// Warns that a hold lives shorter or longer than requested.
+fn warn_of_clamp(clamped: Option<&ClampedAnswer>, context: &Context) {
+    if let Some(clamped) = clamped {
+        context.out.note(&format!("warning: {}", charges::clamped(clamped)));
     }
 }
 
-fn commit_body(costs: Vec<Cost>) -> Result<CommitBody, Problem> {
+/// Builds a command of charges, each under all of these limits. Reads the budgets, because they have the units.
+async fn charged(
+    charges: &[(Scope, Amount)],
+    limits: &[WrittenLimit],
+    reason: Option<String>,
+    context: &Context,
+) -> Result<(Units, CommandBody), Problem> {
+    let units = Units::read(charges.iter().map(|(scope, _)| scope), context).await?;
+    let mut bodies = Vec::with_capacity(charges.len());
+    for (scope, amount) in charges {
+        if limits.is_empty() && units.is_missing(scope) && units.amount(scope, amount).is_err() {
+            // The amount may be right for the budget that was meant.
+            suggest::scope(context.client.budgets().show(scope).await, [scope], context).await?;
+        }
+        let limits = limits.iter().map(|limit| Ok(LimitBody::from(&units.limit(scope, limit)?)));
+        let limits = limits.collect::<Result<_, Problem>>()?;
+        bodies.push(ChargeBody { limits, ..ChargeBody::new(scope.clone(), units.amount(scope, amount)?) });
+    }
+    let context = ContextBody { correlation_id: None, reason };
+    Ok((units, CommandBody { charges: bodies, context, ..CommandBody::default() }))
+}
+
+async fn commit_body(id: HoldId, costs: Vec<Cost>, context: &Context) -> Result<CommitBody, Problem> {
     let mut body = CommitBody::default();
+    if costs.is_empty() {
+        return Ok(body);
+    }
+    let hold = context.client.holds().show(id).await?;
+    let units = Units::read(hold.charges.iter().map(|charge| &charge.scope), context).await?;
     for cost in costs {
         match cost {
             Cost::All(_) if body.actual.is_some() => {
                 return Err(Problem::invalid(
                     "actual".into(),
-                    "--actual N is given twice; nothing was changed; pass SCOPE=N for each charge",
+                    "--actual AMOUNT is given twice; nothing was changed; pass SCOPE=AMOUNT for each charge",
                 ));
             }
-            Cost::All(amount) => body.actual = Some(amount),
-            Cost::On(scope, amount) => body.actuals.push(ActualBody { scope, amount }),
+            Cost::All(amount) => {
+                let scope = hold.charges.first().map(|charge| &charge.scope);
+                body.actual = scope.map(|scope| units.amount(scope, &amount)).transpose()?;
+            }
+            Cost::On(scope, amount) => {
+                let amount = units.amount(&scope, &amount)?;
+                body.actuals.push(ActualBody { scope, amount });
+            }
         }
     }
     Ok(body)
@@ -205,16 +269,16 @@ fn cursor(text: &str) -> Result<String, String> {
     parts.map(|_| text.to_owned()).ok_or_else(|| "must be `next` of a previous page".to_owned())
 }
 
-fn listed(holds: &[HoldAnswer]) -> String {
+fn listed(holds: &[HoldAnswer], units: &Units) -> String {
     let rows = holds.iter().flat_map(|hold| {
         hold.charges.iter().map(move |charge| {
             vec![
                 hold.id.to_string(),
                 hold.state.to_string(),
                 charge.scope.to_string(),
-                charge.amount.to_string(),
-                cell(charge.actual),
-                cell(hold.expires_at.as_ref()),
+                units.show(&charge.scope, charge.amount),
+                cell(charge.actual.map(|actual| units.show(&charge.scope, actual))),
+                moment(hold.expires_at.as_ref()),
                 cell(hold.job),
             ]
         })
@@ -222,10 +286,23 @@ fn listed(holds: &[HoldAnswer]) -> String {
     table(&["HOLD", "STATE", "SCOPE", "HELD", "ACTUAL", "EXPIRES", "JOB"], &rows.collect::<Vec<_>>())
 }
 
-fn settled(settled: &SettledAnswer, context: &Context) -> Result<(), Problem> {
-    context.out.data(settled, || charges::settled(settled))?;
+async fn settled(settled: &SettledAnswer, context: &Context) -> Result<(), Problem> {
+    let units = match context.out.is_json() {
+        true => Units::default(),
+        false => Units::read(charges::scopes(&settled.charges), context).await?,
+    };
+    context.out.data(settled, || charges::settled_in(settled, &units))?;
     for warning in &settled.warnings {
-        context.out.note(&format!("warning: {warning}"));
+        context.out.note(&format!("warning: {}", warning_text(warning)));
     }
     Ok(())
+}
+
+/// Describes a warning in words.
+fn warning_text(warning: &str) -> String {
+    match warning {
+        "committed_after_expiry" => "the hold had expired; its cost was charged anyway".to_owned(),
+        "overrun" => "the cost is above the held amount and was charged in full".to_owned(),
+        other => other.replace('_', " "),
+    }
 }

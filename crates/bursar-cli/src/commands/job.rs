@@ -1,6 +1,11 @@
 //! `bursar job`.
 
-use bursar::{FlowKey, IdempotencyKey, JobId, JobKind, JobState, Payload, Queue, Scope, Tag, Usage, WorkerName};
+use std::collections::BTreeSet;
+
+use bursar::{
+    Amount, FlowKey, IdempotencyKey, JobId, JobKind, JobState, Payload, Queue, Scope, Span, Tag, Unit, Usage,
+    WorkerName,
+};
 use bursar_wire::Page;
 use bursar_wire::command::EnqueuedAnswer;
 use bursar_wire::job::{BulkBody, FinishedAnswer, JobBody};
@@ -9,13 +14,16 @@ use bursar_wire::report::{DayCostAnswer, HeldAnswer};
 use bursar_wire::worker_calls::{CompleteBody, ErrorBody, FailBody, HeartbeatBody, LeaseBody, ReturnBody, SnoozeBody};
 use clap::{Args, Subcommand};
 
-use crate::args::{CursorPage, JobPage, charge, millis, payload};
+use crate::args::{CursorPage, JobPage, amount, charge, duration, payload, whole};
 use crate::bulk::{self, BulkAction, Filter, Selection};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::input::read_input;
+use crate::moment::moment;
 use crate::output::{cell, table};
 use crate::progress::with_progress;
+use crate::suggest;
+use crate::units::Units;
 use crate::view::jobs as view;
 use crate::view::{charges, events};
 
@@ -63,11 +71,11 @@ pub(crate) enum Jobs {
     /// Change the priority or the start time of waiting jobs
     Edit {
         /// Priority; higher runs first
-        #[arg(long, value_name = "N", allow_hyphen_values = true, required_unless_present = "delay_ms")]
+        #[arg(long, value_name = "N", allow_hyphen_values = true, required_unless_present = "delay", value_parser = priority)]
         priority: Option<i16>,
         /// Time from now until the jobs run
-        #[arg(long, value_name = "MS")]
-        delay_ms: Option<u64>,
+        #[arg(long, value_name = "DURATION", value_parser = duration)]
+        delay: Option<Span>,
         #[command(flatten)]
         selection: Selection,
     },
@@ -128,8 +136,8 @@ pub(crate) enum Jobs {
         #[arg(long)]
         for_good: bool,
         /// Delay until the next attempt [default: the queue's retry policy]
-        #[arg(long, value_name = "MS")]
-        retry_after_ms: Option<u64>,
+        #[arg(long, value_name = "DURATION", value_parser = duration)]
+        retry_after: Option<Span>,
         #[command(flatten)]
         usage: UsageArgs,
     },
@@ -138,11 +146,21 @@ pub(crate) enum Jobs {
         #[command(flatten)]
         lease: LeaseRef,
         /// Time until the job runs again
-        #[arg(long, value_name = "MS")]
-        delay_ms: u64,
+        #[arg(long, value_name = "DURATION", value_parser = duration)]
+        delay: Span,
     },
     /// Return a leased job that was not started, without counting an attempt
     Return(LeaseRef),
+}
+
+impl Jobs {
+    /// Whether the command only reads.
+    pub(crate) fn reads(&self) -> bool {
+        matches!(
+            self,
+            Jobs::Show { .. } | Jobs::List { .. } | Jobs::Events { .. } | Jobs::Costs { .. } | Jobs::Held { .. }
+        )
+    }
 }
 
 /// Jobs selected by id.
@@ -180,38 +198,41 @@ pub(crate) struct Enqueue {
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<Tag>,
     /// Priority; higher runs first
-    #[arg(long, value_name = "N", default_value_t = 0, allow_hyphen_values = true)]
+    #[arg(long, value_name = "N", default_value_t = 0, allow_hyphen_values = true, value_parser = priority)]
     priority: i16,
     /// Time from now until the job runs
-    #[arg(long, value_name = "MS", default_value_t = 0)]
-    delay_ms: u64,
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration)]
+    delay: Span,
     /// Failed attempts after which the job is dead [default: the queue's setting]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = |text: &str| whole::<u32>(text, 1..=u32::MAX))]
     max_attempts: Option<u32>,
     /// Maximum duration of one attempt [default: the queue's setting]
-    #[arg(long, value_name = "MS")]
-    deadline_ms: Option<u64>,
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    deadline: Option<Span>,
 }
 
 /// The arguments of `bursar job lease`.
 #[derive(Args)]
 pub(crate) struct LeaseArgs {
-    /// Queues to lease from
-    #[arg(required = true, value_name = "QUEUE")]
+    /// Queue to lease from; repeatable
+    #[arg(long = "queue", value_name = "NAME", required_unless_present = "positional")]
     queues: Vec<Queue>,
+    /// Queues to lease from, as before `--queue` existed
+    #[arg(value_name = "QUEUE", hide = true)]
+    positional: Vec<Queue>,
     /// Kinds to lease; `video.*` matches every kind that starts with `video.`; repeatable [default: all]
     #[arg(long = "kind", value_name = "KIND")]
     kinds: Vec<JobKind>,
     /// Maximum number of jobs
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = |text: &str| whole::<u32>(text, 1..=1_000))]
     capacity: u32,
-    /// Time to wait for a job if none is ready, at most 60000
-    #[arg(long, value_name = "MS", default_value_t = 0)]
-    wait_ms: u64,
+    /// Time to wait for a job if none is ready, at most 1m
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration)]
+    wait: Span,
     /// Time after which the lease expires without a heartbeat [default: the queue's setting]
-    #[arg(long, value_name = "MS")]
-    lease_ms: Option<u64>,
-    /// Worker name [default: the token's worker, else cli]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    lease: Option<Span>,
+    /// Worker name to record with the leases [default: the name of the token; on a database, the user]
     #[arg(long)]
     worker: Option<WorkerName>,
 }
@@ -222,29 +243,54 @@ pub(crate) struct LeaseRef {
     /// Job id
     id: JobId,
     /// Fence of the lease, as `bursar job lease` printed it
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = |text: &str| whole::<u64>(text, 0..=u64::MAX))]
     fence: u64,
 }
 
 /// The actual cost of an attempt.
 #[derive(Args)]
 pub(crate) struct UsageArgs {
-    /// Actual cost: N, or SCOPE=N if the hold has several charges; repeatable
-    #[arg(long, value_name = "N|SCOPE=N", value_parser = usage)]
-    usage: Vec<Usage>,
+    /// Actual cost: AMOUNT, or SCOPE=AMOUNT if the hold has several charges; repeatable
+    #[arg(long, value_name = "[SCOPE=]AMOUNT", value_parser = usage)]
+    usage: Vec<(Option<Scope>, Amount)>,
 }
 
 impl UsageArgs {
-    fn into_option(self) -> Option<Vec<Usage>> {
-        (!self.usage.is_empty()).then_some(self.usage)
+    /// Converts the amounts, in the units of the budgets that the job's hold charges.
+    async fn read(self, job: JobId, context: &Context) -> Result<Option<Vec<Usage>>, Problem> {
+        if self.usage.is_empty() {
+            return Ok(None);
+        }
+        let charged = charged_scope(job, context).await;
+        let scopes = self.usage.iter().filter_map(|(scope, _)| scope.as_ref()).chain(&charged);
+        let units = Units::read(scopes, context).await?;
+        let usage = self.usage.into_iter().map(|(scope, amount)| {
+            let amount = match scope.as_ref().or(charged.as_ref()) {
+                Some(scope) => units.amount(scope, &amount)?,
+                None => amount.in_unit(&Unit::default())?,
+            };
+            Ok(Usage { scope, amount })
+        });
+        usage.collect::<Result<Vec<_>, Problem>>().map(Some)
     }
 }
 
-fn usage(text: &str) -> Result<Usage, bursar::Invalid> {
-    match text.parse() {
-        Ok(amount) => Ok(Usage { scope: None, amount }),
-        Err(_) => charge(text).map(|(scope, amount): (Scope, i64)| Usage { scope: Some(scope), amount }),
+/// Returns the scope that a job's hold charges. A worker's token may not read it; the server checks the usage anyway.
+async fn charged_scope(job: JobId, context: &Context) -> Option<Scope> {
+    let hold = context.client.jobs().show(job).await.ok()?.hold?;
+    let hold = context.client.holds().show(hold).await.ok()?.into_inner();
+    hold.charges.into_iter().next().map(|charge| charge.scope)
+}
+
+fn usage(text: &str) -> Result<(Option<Scope>, Amount), bursar::Invalid> {
+    match text.contains('=') {
+        true => charge(text).map(|(scope, amount)| (Some(scope), amount)),
+        false => amount(text).map(|amount| (None, amount)),
     }
+}
+
+fn priority(text: &str) -> Result<i16, String> {
+    whole(text, i16::MIN..=i16::MAX)
 }
 
 /// Runs the command.
@@ -254,13 +300,19 @@ pub(crate) async fn run(args: Jobs, context: &Context) -> Result<Exit, Problem> 
         Jobs::Enqueue(args) => enqueue(args, context).await?,
         Jobs::Show { id } => view::print_job(&*jobs.show(id).await?, context).await?,
         Jobs::List { state, filter, page } => {
-            view::print_page(&*jobs.list(&page.of(filter.query(state))).await?, context)?;
+            let found = jobs.list(&page.of(filter.clone().query(state))).await?;
+            view::print_page(&found, context)?;
+            if found.items.is_empty() {
+                suggest::note_empty_filter(filter.queue(), filter.kind(), context).await;
+            }
         }
-        Jobs::Events { id } => events::print_history(jobs.events(id, None, 1_000).await?.into_inner().items, context)?,
+        Jobs::Events { id } => {
+            events::print_history(jobs.events(id, None, 1_000).await?.into_inner().items, context).await?;
+        }
         Jobs::Cancel { state, selection } => return bulk::act(&BulkAction::Cancel, selection, state, context).await,
         Jobs::Retry { state, selection } => return bulk::act(&BulkAction::Retry, selection, state, context).await,
-        Jobs::Edit { priority, delay_ms, selection } => {
-            let action = BulkAction::Edit { priority, delay_ms: delay_ms.map(millis) };
+        Jobs::Edit { priority, delay, selection } => {
+            let action = BulkAction::Edit { priority, delay_ms: delay.map(Span::millis) };
             return bulk::act(&action, selection, None, context).await;
         }
         Jobs::Move { to, named: JobIds { ids, reason } } => {
@@ -270,7 +322,7 @@ pub(crate) async fn run(args: Jobs, context: &Context) -> Result<Exit, Problem> 
             return bulk::act_on(&BulkAction::DiscardDead, &ids, reason.as_deref(), context).await;
         }
         Jobs::Costs { from, to, page: CursorPage { after, most } } => {
-            costs(&*jobs.costs(&from, to.as_deref(), after.as_deref(), most.into()).await?, context)?;
+            costs(&*jobs.costs(&from, to.as_deref(), after.as_deref(), most.into()).await?, context).await?;
         }
         Jobs::Held { queue, page: CursorPage { after, most } } => {
             held(&*jobs.held(queue.as_ref(), after.as_deref(), most.into()).await?, context)?;
@@ -279,29 +331,33 @@ pub(crate) async fn run(args: Jobs, context: &Context) -> Result<Exit, Problem> 
         Jobs::Heartbeat(LeaseRef { id, fence }) => {
             let renewed = work.heartbeat(id, &HeartbeatBody { fence, progress: None }).await?;
             context.out.data(&*renewed, || {
-                format!("{:?}: the lease expires at {}", renewed.order, cell(renewed.expires_at.as_ref()))
+                let order = format!("{:?}", renewed.order).to_lowercase();
+                format!("{order}: the lease expires {}", moment(renewed.expires_at.as_ref()))
             })?;
         }
         Jobs::Complete { lease: LeaseRef { id, fence }, result, usage } => {
-            let body = CompleteBody { fence, result, usage: usage.into_option() };
-            print_finished(&*work.complete(id, &body).await?, context)?;
+            let body = CompleteBody { fence, result, usage: usage.read(id, context).await? };
+            print_finished(&*work.complete(id, &body).await?, context).await?;
         }
-        Jobs::Fail { lease: LeaseRef { id, fence }, error, message, for_good, retry_after_ms, usage } => {
+        Jobs::Fail { lease: LeaseRef { id, fence }, error, message, for_good, retry_after, usage } => {
             let error = ErrorBody { kind: error, message };
-            let retry_after_ms = retry_after_ms.map(millis);
-            let body = FailBody { fence, error, retryable: !for_good, retry_after_ms, usage: usage.into_option() };
-            print_finished(&*work.fail(id, &body).await?, context)?;
+            let (retry_after_ms, usage) = (retry_after.map(Span::millis), usage.read(id, context).await?);
+            let body = FailBody { fence, error, retryable: !for_good, retry_after_ms, usage };
+            print_finished(&*work.fail(id, &body).await?, context).await?;
         }
-        Jobs::Snooze { lease: LeaseRef { id, fence }, delay_ms } => {
-            let body = SnoozeBody { fence, delay_ms: millis(delay_ms) };
-            print_finished(&*work.snooze(id, &body).await?, context)?;
+        Jobs::Snooze { lease: LeaseRef { id, fence }, delay } => {
+            let body = SnoozeBody { fence, delay_ms: delay.millis() };
+            print_finished(&*work.snooze(id, &body).await?, context).await?;
         }
         Jobs::Return(LeaseRef { id, fence }) => {
-            print_finished(&*work.hand_back(id, &ReturnBody { fence }).await?, context)?;
+            print_finished(&*work.hand_back(id, &ReturnBody { fence }).await?, context).await?;
         }
     }
     Ok(Exit::Done)
 }
+
+/// The most queues of a file that are compared with those that exist.
+const QUEUES_CHECKED: usize = 10;
 
 async fn enqueue(args: Enqueue, context: &Context) -> Result<(), Problem> {
     let jobs: Vec<JobBody> = match (args.file, args.queue, args.kind) {
@@ -311,13 +367,17 @@ async fn enqueue(args: Enqueue, context: &Context) -> Result<(), Problem> {
             key: args.flow_key,
             tags: args.tags,
             priority: args.priority,
-            delay_ms: millis(args.delay_ms),
+            delay_ms: args.delay.millis(),
             max_attempts: args.max_attempts,
-            deadline_ms: args.deadline_ms.map(millis),
+            deadline_ms: args.deadline.map(Span::millis),
             ..JobBody::new(queue, kind, args.payload.unwrap_or_default())
         }],
         _ => return Err(Problem::invalid("queue".into(), "pass a queue and a kind, or --file")),
     };
+    let queues: BTreeSet<&Queue> = jobs.iter().map(|job| &job.queue).collect();
+    for queue in queues.into_iter().take(QUEUES_CHECKED) {
+        suggest::warn_of_new_queue(queue, context).await;
+    }
     let enqueued = with_progress("enqueueing", context.client.jobs().enqueue_all(jobs)).await?;
     context.out.data(&*enqueued, || {
         let line = |job: &EnqueuedAnswer| charges::enqueued(&job.id.to_string(), job.created);
@@ -327,14 +387,18 @@ async fn enqueue(args: Enqueue, context: &Context) -> Result<(), Problem> {
 
 async fn lease(args: LeaseArgs, context: &Context) -> Result<(), Problem> {
     let body = LeaseBody {
-        queues: args.queues,
+        queues: args.queues.into_iter().chain(args.positional).collect(),
         kinds: args.kinds,
         capacity: args.capacity,
-        wait_ms: millis(args.wait_ms),
-        lease_ms: args.lease_ms.map(millis),
+        wait_ms: args.wait.millis(),
+        lease_ms: args.lease.map(Span::millis),
         worker: args.worker,
     };
     let leased = context.client.work().lease(&body).await?;
+    if leased.jobs.is_empty() {
+        context.out.note("no job is ready");
+        suggest::note_empty_filter(body.queues.first(), None, context).await;
+    }
     context.out.data(&*leased, || {
         let rows = leased.jobs.iter().map(|job| {
             let lease = job.lease.as_ref();
@@ -343,7 +407,7 @@ async fn lease(args: LeaseArgs, context: &Context) -> Result<(), Problem> {
                 cell(lease.map(|lease| lease.fence)),
                 job.kind.to_string(),
                 job.attempt.to_string(),
-                cell(lease.and_then(|lease| lease.expires_at.as_ref())),
+                moment(lease.and_then(|lease| lease.expires_at.as_ref())),
                 view::shortened(job.payload.as_str()),
             ]
         });
@@ -351,11 +415,13 @@ async fn lease(args: LeaseArgs, context: &Context) -> Result<(), Problem> {
     })
 }
 
-fn costs(page: &Page<DayCostAnswer>, context: &Context) -> Result<(), Problem> {
+async fn costs(page: &Page<DayCostAnswer>, context: &Context) -> Result<(), Problem> {
+    let units = Units::read(page.items.iter().map(|cost| &cost.scope), context).await?;
     context.out.data(page, || {
         let rows = page.items.iter().map(|cost| {
             let DayCostAnswer { day, queue, kind, scope, amount } = cost;
-            vec![day.clone(), queue.to_string(), kind.to_string(), scope.to_string(), amount.to_string()]
+            let amount = units.show(scope, *amount);
+            vec![day.clone(), queue.to_string(), kind.to_string(), scope.to_string(), amount]
         });
         table(&["DAY", "QUEUE", "KIND", "SCOPE", "COST"], &rows.collect::<Vec<_>>())
     })?;
@@ -367,8 +433,9 @@ fn held(page: &Page<HeldAnswer>, context: &Context) -> Result<(), Problem> {
     context.out.data(page, || {
         let rows = page.items.iter().map(|held| {
             let HeldAnswer { queue, kind, unit, amount } = held;
+            let amount = Unit::named(unit).format(*amount);
             let unit = cell(Some(unit).filter(|unit| !unit.is_empty()));
-            vec![queue.to_string(), kind.to_string(), unit, amount.to_string()]
+            vec![queue.to_string(), kind.to_string(), unit, amount]
         });
         table(&["QUEUE", "KIND", "UNIT", "HELD"], &rows.collect::<Vec<_>>())
     })?;
@@ -376,6 +443,7 @@ fn held(page: &Page<HeldAnswer>, context: &Context) -> Result<(), Problem> {
     Ok(())
 }
 
-fn print_finished(done: &FinishedAnswer, context: &Context) -> Result<(), Problem> {
-    context.out.data(done, || view::finished(std::slice::from_ref(done)))
+async fn print_finished(done: &FinishedAnswer, context: &Context) -> Result<(), Problem> {
+    let units = Units::read(done.cost.iter().map(|cost| &cost.scope), context).await?;
+    context.out.data(done, || view::finished(std::slice::from_ref(done), &units))
 }

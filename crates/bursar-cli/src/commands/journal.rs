@@ -1,6 +1,6 @@
 //! `bursar journal`.
 
-use bursar::Scope;
+use bursar::{Event, Scope};
 use bursar_client::JournalQuery;
 use bursar_wire::Page;
 use bursar_wire::event::EventAnswer;
@@ -8,10 +8,12 @@ use bursar_wire::problem::Problem;
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use crate::args::{ConfiguredArgs, PageSize};
+use crate::args::{ConfiguredArgs, PageSize, whole};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output::Output;
+use crate::suggest;
+use crate::units::Units;
 use crate::view::events;
 
 /// The subcommands of `bursar journal`.
@@ -27,7 +29,7 @@ pub(crate) enum Journals {
 #[derive(Args)]
 pub(crate) struct List {
     /// Start after this position
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "POSITION", default_value_t = 0, value_parser = |text: &str| whole::<u64>(text, 0..=u64::MAX))]
     after: u64,
     #[command(flatten)]
     most: PageSize,
@@ -59,13 +61,37 @@ fn stream(text: &str) -> Result<String, bursar::Invalid> {
 pub(crate) async fn run(args: Journals, context: &Context) -> Result<(), Problem> {
     match args {
         Journals::List(list) => {
+            let kind = list.kind.clone();
             let page = read(list, context).await?;
-            context.out.data(&page, || events::table_of(&page.items))?;
+            if page.items.is_empty()
+                && let Some(kind) = kind
+            {
+                require_kind(&kind)?;
+            }
+            let units = if context.out.is_json() { Units::default() } else { Units::listed(context).await };
+            context.out.data(&page, || events::table_in(&page.items, &units))?;
             context.out.next_page(page.next.as_deref());
             Ok(())
         }
         Journals::Query => unreachable!("`Cli::run` prints the query without opening a database"),
     }
+}
+
+/// Fails if no event has this kind or prefix.
+fn require_kind(kind: &str) -> Result<(), Problem> {
+    let families = || Event::KINDS.iter().filter_map(|known| known.split_once('.')).map(|(family, _)| family);
+    if Event::KINDS.contains(&kind) || families().any(|family| family == kind) {
+        return Ok(());
+    }
+    let similar = suggest::similar(kind, Event::KINDS.iter().copied().chain(families()));
+    let mut all: Vec<&str> = families().collect();
+    all.dedup();
+    let detail = format!(
+        "{kind:?} is not a kind of event{}; pass one such as hold.placed, or a family: {}",
+        suggest::question(similar),
+        all.join(", ")
+    );
+    Err(Problem::invalid("kind".into(), detail))
 }
 
 /// Reads pages until enough events have matched.

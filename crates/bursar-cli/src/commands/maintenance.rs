@@ -7,6 +7,7 @@ use bursar_wire::problem::Problem;
 use clap::Args;
 use serde_json::json;
 
+use crate::args::whole;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output::counted;
@@ -26,7 +27,7 @@ pub(crate) struct Rebuild {
 pub(crate) struct Sweep {
     /// Maximum number of holds to record
     #[arg(long, value_name = "N", default_value_t = bounds::SWEEP_DEFAULT as u64,
-        value_parser = clap::value_parser!(u64).range(1..=bounds::SWEEP_MAX as u64))]
+        value_parser = |text: &str| whole::<u64>(text, 1..=bounds::SWEEP_MAX as u64))]
     most: u64,
 }
 

@@ -1,14 +1,15 @@
 //! `bursar meter`.
 
-use bursar::{IdempotencyKey, Limit};
+use bursar::{Amount, IdempotencyKey, Unit};
 use bursar_wire::meter::{QuotaAnswer, QuotaLimitBody};
 use bursar_wire::problem::Problem;
 use bursar_wire::window::LimitBody;
 use clap::{Args, Subcommand};
 
-use crate::args::{LIMIT_HELP, limit};
+use crate::args::{LIMIT_HELP, WrittenLimit, amount, limit};
 use crate::context::Context;
-use crate::output::{cell, table};
+use crate::moment::moment_of_seconds;
+use crate::output::table;
 
 /// The subcommands of `bursar meter`.
 #[derive(Subcommand)]
@@ -29,11 +30,11 @@ pub(crate) struct SetLimit {
     /// Name of the caller
     caller: String,
     /// Amount per window of the default quota; for another window use --limit
-    #[arg(value_name = "AMOUNT", required_unless_present = "limits", conflicts_with = "limits")]
-    amount: Option<i64>,
+    #[arg(value_name = "AMOUNT", required_unless_present = "limits", conflicts_with = "limits", value_parser = amount)]
+    amount: Option<Amount>,
     /// Amount per window, instead of AMOUNT; repeatable, and every limit must admit a request
     #[arg(long = "limit", value_name = "AMOUNT:WINDOW", value_parser = limit)]
-    limits: Vec<Limit>,
+    limits: Vec<WrittenLimit>,
     /// Reason, recorded in the journal
     #[arg(long)]
     reason: Option<String>,
@@ -47,9 +48,13 @@ pub(crate) async fn run(args: Meters, context: &Context) -> Result<(), Problem> 
     match args {
         Meters::Show { caller } => show(&*context.client.meter().quota(caller.as_deref()).await?, context),
         Meters::Limit(SetLimit { caller, amount, limits, reason, key }) => {
-            let limits: Vec<LimitBody> = limits.iter().map(LimitBody::from).collect();
+            // Quotas count units without a name.
+            let unit = Unit::default();
+            let limits = limits.iter().map(|limit| Ok(LimitBody::from(&limit.of(&unit)?)));
+            let limits = limits.collect::<Result<Vec<LimitBody>, Problem>>()?;
             let limits = Some(limits).filter(|limits| !limits.is_empty());
-            let body = QuotaLimitBody { agent_id: caller, limit: amount, limits, reason };
+            let limit = amount.map(|amount| amount.in_unit(&unit)).transpose()?;
+            let body = QuotaLimitBody { agent_id: caller, limit, limits, reason };
             show(&*context.keyed(key).meter().set_limit(&body).await?, context)
         }
     }
@@ -57,16 +62,17 @@ pub(crate) async fn run(args: Meters, context: &Context) -> Result<(), Problem> 
 
 fn show(quota: &QuotaAnswer, context: &Context) -> Result<(), Problem> {
     context.out.data(quota, || {
+        let unit = Unit::default();
         let rows = quota.limits.iter().map(|limit| {
             vec![
                 limit.window.shown(Some(limit.limit)),
-                limit.limit.to_string(),
-                limit.used.to_string(),
-                limit.remaining.to_string(),
-                cell(limit.reset_at),
+                unit.format(limit.limit),
+                unit.format(limit.used),
+                unit.format(limit.remaining),
+                moment_of_seconds(limit.reset_at, limit.window.zone.as_deref()),
             ]
         });
-        let limits = table(&["WINDOW", "LIMIT", "USED", "REMAINING", "RESETS (UNIX)"], &rows.collect::<Vec<_>>());
+        let limits = table(&["WINDOW", "LIMIT", "USED", "REMAINING", "RESETS"], &rows.collect::<Vec<_>>());
         format!("caller  {}\nbudget  {}\n{limits}", quota.agent_id, quota.scope)
     })
 }

@@ -6,10 +6,12 @@ use bursar_wire::problem::Problem;
 use bursar_wire::queue::{FiguresAnswer, QueueAnswer, QueueBody, RateBody};
 use clap::{Args, Subcommand};
 
-use crate::args::{PageSize, millis};
+use crate::args::{PageSize, duration, whole};
 use crate::context::Context;
 use crate::input::read_input;
+use crate::moment::distance;
 use crate::output::{cell, table};
+use crate::suggest;
 
 /// The subcommands of `bursar queue`.
 #[derive(Subcommand)]
@@ -27,7 +29,7 @@ pub(crate) enum Queues {
         /// Queue name
         name: Queue,
         /// Minutes to count recent activity over
-        #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=1440))]
+        #[arg(long, value_name = "N", default_value_t = 60, value_parser = |text: &str| whole::<u32>(text, 1..=1_440))]
         minutes: u32,
     },
     /// Change settings of a queue; settings not given stay as they are
@@ -56,29 +58,29 @@ pub(crate) struct Set {
     /// Queue name
     name: Queue,
     /// JSON file with all settings; - reads standard input; settings not in it get their defaults
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["concurrency", "rate", "key_concurrency", "key_rate", "max_attempts", "lease_ms", "deadline_ms"])]
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["concurrency", "rate", "key_concurrency", "key_rate", "max_attempts", "lease", "deadline"])]
     file: Option<String>,
     /// Maximum number of jobs leased at once
     #[arg(long, value_name = "N|none", value_parser = number_or_none::<u32>)]
     concurrency: Option<NewValue<u32>>,
-    /// Maximum rate of leases: 100/1000 is 100 in 1000 ms
-    #[arg(long, value_name = "N/MS|none", value_parser = rate_or_none)]
+    /// Maximum rate of leases: 100/s, or 30/10m
+    #[arg(long, value_name = "N/DURATION|none", value_parser = rate_or_none)]
     rate: Option<NewValue<Rate>>,
     /// Maximum number of jobs of one flow key leased at once
     #[arg(long, value_name = "N|none", value_parser = number_or_none::<u32>)]
     key_concurrency: Option<NewValue<u32>>,
     /// Maximum rate of leases of one flow key
-    #[arg(long, value_name = "N/MS|none", value_parser = rate_or_none)]
+    #[arg(long, value_name = "N/DURATION|none", value_parser = rate_or_none)]
     key_rate: Option<NewValue<Rate>>,
     /// Failed attempts after which a job is dead
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = |text: &str| whole::<u32>(text, 1..=u32::MAX))]
     max_attempts: Option<u32>,
     /// Time after which a lease without a heartbeat expires
-    #[arg(long, value_name = "MS")]
-    lease_ms: Option<u64>,
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    lease: Option<Span>,
     /// Maximum duration of one attempt
-    #[arg(long, value_name = "MS|none", value_parser = number_or_none::<u64>)]
-    deadline_ms: Option<NewValue<u64>>,
+    #[arg(long, value_name = "DURATION|none", value_parser = duration_or_none)]
+    deadline: Option<NewValue<Span>>,
     /// Reason, recorded in the journal
     #[arg(long)]
     reason: Option<String>,
@@ -102,9 +104,26 @@ fn rate_or_none(text: &str) -> Result<NewValue<Rate>, Invalid> {
     if text == "none" {
         return Ok(NewValue(None));
     }
-    let parts = text.split_once('/').and_then(|(amount, per)| Some((amount.parse().ok()?, per.parse().ok()?)));
-    let (amount, per) = parts.ok_or_else(|| Invalid::new("rate", "must be N/MS, such as 100/1000, or none"))?;
-    Ok(NewValue(Some(Rate { amount, per: Span::from_millis(per) })))
+    let parts = text.split_once('/').and_then(|(amount, per)| Some((amount.parse().ok()?, period(per)?)));
+    let form = || Invalid::new("rate", "must be N/DURATION, such as 100/s or 30/10m, or none");
+    let (amount, per) = parts.ok_or_else(form)?;
+    Ok(NewValue(Some(Rate { amount, per })))
+}
+
+/// Parses the period of a rate: `s`, `10m`, or milliseconds.
+fn period(text: &str) -> Option<Span> {
+    match text.parse() {
+        Ok(millis) => Some(Span::from_millis(millis)),
+        Err(_) if text.starts_with(|sign: char| sign.is_ascii_digit()) => text.parse().ok(),
+        Err(_) => format!("1{text}").parse().ok(),
+    }
+}
+
+fn duration_or_none(text: &str) -> Result<NewValue<Span>, String> {
+    match text {
+        "none" => Ok(NewValue(None)),
+        text => duration(text).map(|span| NewValue(Some(span))).map_err(|problem| format!("{problem}, or none")),
+    }
 }
 
 /// Runs the command.
@@ -112,14 +131,24 @@ pub(crate) async fn run(args: Queues, context: &Context) -> Result<(), Problem> 
     let queues = context.client.queues();
     match args {
         Queues::List { after, most } => list(after.as_ref(), usize::from(most), context).await,
-        Queues::Show { name, minutes } => show(&*queues.show(&name, Some(minutes)).await?, context),
+        Queues::Show { name, minutes } => {
+            suggest::require_queue(&name, context).await?;
+            show(&*queues.show(&name, Some(minutes)).await?, context)
+        }
         Queues::Set(set) => change(set, context).await,
-        Queues::Pause { name, reason } => show(&*queues.pause(&name, reason.as_deref()).await?, context),
-        Queues::Resume { name, reason } => show(&*queues.resume(&name, reason.as_deref()).await?, context),
+        Queues::Pause { name, reason } => {
+            suggest::warn_of_new_queue(&name, context).await;
+            show(&*queues.pause(&name, reason.as_deref()).await?, context)
+        }
+        Queues::Resume { name, reason } => {
+            suggest::require_queue(&name, context).await?;
+            show(&*queues.resume(&name, reason.as_deref()).await?, context)
+        }
     }
 }
 
 async fn change(set: Set, context: &Context) -> Result<(), Problem> {
+    suggest::warn_of_new_queue(&set.name, context).await;
     let (client, body) = match &set.file {
         Some(path) => (context.client.clone(), bursar_wire::read::<QueueBody>(&read_input(path)?)?),
         None => {
@@ -150,11 +179,11 @@ fn changed(mut body: QueueBody, set: &Set) -> QueueBody {
     if let Some(attempts) = set.max_attempts {
         body.retry.max_attempts = attempts;
     }
-    if let Some(lease) = set.lease_ms {
-        body.lease_ms = millis(lease);
+    if let Some(lease) = set.lease {
+        body.lease_ms = lease.millis();
     }
-    if let Some(NewValue(deadline)) = set.deadline_ms {
-        body.deadline_ms = deadline.map(millis);
+    if let Some(NewValue(deadline)) = set.deadline {
+        body.deadline_ms = deadline.map(Span::millis);
     }
     body
 }
@@ -180,6 +209,10 @@ async fn list(after: Option<&Queue>, most: usize, context: &Context) -> Result<(
     Ok(())
 }
 
+fn span(millis: i64) -> Span {
+    Span::from_millis(millis.unsigned_abs())
+}
+
 fn count(figures: Option<&FiguresAnswer>, state: JobState) -> String {
     figures.and_then(|figures| figures.states.get(state.as_str())).map_or("-".into(), ToString::to_string)
 }
@@ -187,8 +220,8 @@ fn count(figures: Option<&FiguresAnswer>, state: JobState) -> String {
 fn show(queue: &QueueAnswer, context: &Context) -> Result<(), Problem> {
     context.out.data(queue, || {
         let QueueAnswer { name, config, figures } = queue;
-        let rate = |rate: Option<RateBody>| cell(rate.map(|rate| format!("{} per {} ms", rate.amount, rate.per_ms)));
-        let oldest = |of: fn(&FiguresAnswer) -> Option<&String>| cell(figures.as_ref().and_then(of));
+        let rate = |rate: Option<RateBody>| cell(rate.map(|rate| format!("{} per {}", rate.amount, span(rate.per_ms))));
+        let oldest = |of: fn(&FiguresAnswer) -> Option<&String>| distance(figures.as_ref().and_then(of));
         let mut lines = vec![
             format!("queue            {name}{}", if config.paused { " (paused)" } else { "" }),
             format!("concurrency      {}", cell(config.concurrency)),
@@ -196,8 +229,8 @@ fn show(queue: &QueueAnswer, context: &Context) -> Result<(), Problem> {
             format!("key concurrency  {}", cell(config.key_concurrency)),
             format!("key rate         {}", rate(config.key_rate)),
             format!("attempts         {}", config.retry.max_attempts),
-            format!("lease            {} ms", config.lease_ms),
-            format!("deadline         {}", cell(config.deadline_ms.map(|span| format!("{span} ms")))),
+            format!("lease            {}", span(config.lease_ms)),
+            format!("deadline         {}", cell(config.deadline_ms.map(span))),
             format!("oldest waiting   {}", oldest(|figures| figures.oldest_waiting.as_ref())),
             format!("oldest lease     {}", oldest(|figures| figures.oldest_lease.as_ref())),
         ];

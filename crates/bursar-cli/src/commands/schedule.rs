@@ -1,19 +1,21 @@
 //! `bursar schedule`.
 
 use bursar::{
-    Cron, FlowKey, Invalid, JobKind, JobSpec, MissedTicks, Overlap, Payload, Queue, ScheduleName, ScheduleSpec, Tag,
-    Zone,
+    Cron, FlowKey, Invalid, JobKind, JobSpec, MissedTicks, Overlap, Payload, Queue, ScheduleName, ScheduleSpec, Span,
+    Tag, Zone,
 };
 use bursar_wire::Page;
 use bursar_wire::problem::{Kind, Problem};
 use bursar_wire::schedule::{ScheduleAnswer, ScheduleBody};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use crate::args::{PageSize, millis, payload};
+use crate::args::{PageSize, duration, payload, whole};
 use crate::context::Context;
 use crate::input::read_input;
+use crate::moment::{distance, moment_in};
 use crate::output::{cell, table};
 
 /// The subcommands of `bursar schedule`.
@@ -61,7 +63,7 @@ pub(crate) struct Set {
     /// Schedule name
     name: ScheduleName,
     /// JSON file with all settings; - reads standard input; settings not in it get their defaults
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["cron", "zone", "queue", "kind", "payload", "missed", "overlap", "flow_key", "tags", "priority", "delay_ms", "max_attempts", "deadline_ms"])]
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["cron", "zone", "queue", "kind", "payload", "missed", "overlap", "flow_key", "tags", "priority", "delay", "max_attempts", "deadline"])]
     file: Option<String>,
     /// Cron expression: five fields, six with seconds first, or @hourly, @daily, @weekly, @monthly, @yearly
     #[arg(long)]
@@ -79,10 +81,10 @@ pub(crate) struct Set {
     #[arg(long, value_name = "JSON", value_parser = payload)]
     payload: Option<Payload>,
     /// Policy for ticks missed while no server ran: skip them, enqueue one job for all, or one for each [default: one]
-    #[arg(long, value_name = "skip|one|all", value_parser = wire_word::<MissedTicks>)]
+    #[arg(long, value_parser = wire_word::<MissedTicks>(["skip", "one", "all"]))]
     missed: Option<MissedTicks>,
     /// Policy for a tick while the last job has not ended: enqueue another job, skip the tick, or cancel the last job [default: allow]
-    #[arg(long, value_name = "allow|skip|cancel", value_parser = wire_word::<Overlap>)]
+    #[arg(long, value_parser = wire_word::<Overlap>(["allow", "skip", "cancel"]))]
     overlap: Option<Overlap>,
     /// Flow key of the jobs, for per-key concurrency and rate limits
     #[arg(long, value_name = "KEY")]
@@ -91,25 +93,29 @@ pub(crate) struct Set {
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<Tag>,
     /// Priority of the jobs; higher runs first
-    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = |text: &str| whole::<i16>(text, i16::MIN..=i16::MAX))]
     priority: Option<i16>,
     /// Time from a tick until its job runs
-    #[arg(long, value_name = "MS")]
-    delay_ms: Option<u64>,
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    delay: Option<Span>,
     /// Failed attempts after which a job is dead [default: the queue's setting]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = |text: &str| whole::<u32>(text, 1..=u32::MAX))]
     max_attempts: Option<u32>,
     /// Maximum duration of one attempt [default: the queue's setting]
-    #[arg(long, value_name = "MS")]
-    deadline_ms: Option<u64>,
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    deadline: Option<Span>,
     /// Reason, recorded in the journal
     #[arg(long)]
     reason: Option<String>,
 }
 
-/// Parses a word in its wire spelling.
-fn wire_word<T: DeserializeOwned>(text: &str) -> Result<T, String> {
-    serde_json::from_value(text.into()).map_err(|error| error.to_string())
+/// Parses one of these words, in its wire spelling.
+fn wire_word<T>(words: [&'static str; 3]) -> impl TypedValueParser<Value = T>
+where
+    T: DeserializeOwned + Clone + Send + Sync + 'static,
+{
+    let read = |word: String| serde_json::from_value(word.into()).map_err(|error| error.to_string());
+    PossibleValuesParser::new(words).try_map(read)
 }
 
 /// Runs the command.
@@ -182,9 +188,9 @@ fn changed(spec: ScheduleBody, set: Set) -> ScheduleBody {
         key: set.flow_key.or(spec.key),
         tags: if set.tags.is_empty() { spec.tags } else { set.tags },
         priority: set.priority.unwrap_or(spec.priority),
-        delay_ms: set.delay_ms.map_or(spec.delay_ms, millis),
+        delay_ms: set.delay.map_or(spec.delay_ms, Span::millis),
         max_attempts: set.max_attempts.or(spec.max_attempts),
-        deadline_ms: set.deadline_ms.map(millis).or(spec.deadline_ms),
+        deadline_ms: set.deadline.map(Span::millis).or(spec.deadline_ms),
         ..spec
     }
 }
@@ -198,8 +204,8 @@ fn list(page: &Page<ScheduleAnswer>, context: &Context) -> Result<(), Problem> {
                 spec.zone.clone(),
                 spec.queue.to_string(),
                 spec.kind.to_string(),
-                if spec.paused { "paused".to_owned() } else { cell(next_at.as_ref()) },
-                cell(last_tick.as_ref()),
+                if spec.paused { "paused".to_owned() } else { moment_in(next_at.as_ref(), Some(&spec.zone)) },
+                distance(last_tick.as_ref()),
             ]
         });
         table(&["SCHEDULE", "CRON", "ZONE", "QUEUE", "KIND", "NEXT", "LAST"], &rows.collect::<Vec<_>>())
@@ -219,8 +225,8 @@ fn show(schedule: &ScheduleAnswer, context: &Context) -> Result<(), Problem> {
             format!("payload    {}", spec.payload.as_str()),
             format!("missed     {}", wire_spelling(&spec.missed)),
             format!("overlap    {}", wire_spelling(&spec.overlap)),
-            format!("next tick  {}", cell(next_at.as_ref())),
-            format!("last tick  {}", cell(last_tick.as_ref())),
+            format!("next tick  {}", moment_in(next_at.as_ref(), Some(&spec.zone))),
+            format!("last tick  {}", moment_in(last_tick.as_ref(), Some(&spec.zone))),
             format!("last job   {}", cell(*last_job)),
         ];
         lines.join("\n")

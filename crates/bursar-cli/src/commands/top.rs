@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
-use bursar::JobState;
+use bursar::{JobState, Unit};
 use bursar_client::{Client, Error, FiguresPeriod, JobQuery};
 use bursar_wire::budget::{BalanceAnswer, BudgetAnswer};
 use bursar_wire::problem::Problem;
@@ -14,7 +14,8 @@ use serde::Serialize;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::context::Context;
-use crate::output::{cell, sanitized, table};
+use crate::moment::distance;
+use crate::output::{sanitized, table};
 
 /// The arguments of `bursar top`.
 #[derive(Args)]
@@ -84,6 +85,8 @@ struct BudgetRow {
     held: i64,
     remaining: i64,
     frozen: bool,
+    #[serde(skip)]
+    unit: Unit,
 }
 
 /// Runs the command: prints one snapshot, or updates the screen until Ctrl-C.
@@ -239,6 +242,7 @@ impl BudgetRow {
             held: tightest.held,
             remaining: tightest.remaining.unwrap_or_default(),
             frozen: budget.frozen,
+            unit: budget.display_unit(),
         })
     }
 }
@@ -258,13 +262,18 @@ fn rendered(view: &View) -> String {
                 rate(queue.enqueued_per_minute),
                 rate(queue.succeeded_per_minute),
                 rate(queue.failed_per_minute),
-                cell(queue.oldest_waiting.as_ref()),
+                distance(queue.oldest_waiting.as_ref()),
             ]
         })
         .collect();
     let workers: Vec<Vec<String>> = (view.workers.iter().take(ROWS_MAX))
         .map(|worker| {
-            vec![worker.name.clone(), worker.leased.to_string(), cell(worker.since.as_ref()), worker.queues.join(", ")]
+            vec![
+                worker.name.clone(),
+                worker.leased.to_string(),
+                distance(worker.since.as_ref()),
+                worker.queues.join(", "),
+            ]
         })
         .collect();
     let budgets: Vec<Vec<String>> = (view.budgets.iter().take(ROWS_MAX))
@@ -273,10 +282,10 @@ fn rendered(view: &View) -> String {
                 budget.scope.clone(),
                 if budget.frozen { "frozen".to_owned() } else { format!("{} %", budget.used_percent) },
                 budget.window.clone(),
-                budget.limit.to_string(),
-                budget.posted.to_string(),
-                budget.held.to_string(),
-                budget.remaining.to_string(),
+                budget.unit.format(budget.limit),
+                budget.unit.format(budget.posted),
+                budget.unit.format(budget.held),
+                budget.unit.format(budget.remaining),
             ]
         })
         .collect();

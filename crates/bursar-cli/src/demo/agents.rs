@@ -21,9 +21,9 @@ pub(super) struct Agent {
 pub(super) const AGENTS: [Agent; 4] = [
     // Its calls fill the limit to the last unit, so that the threshold of 100 % is crossed before the refusals begin.
     Agent { scope: SCOUT, cost: 50_000..=50_000, pause_ms: 3_000..=5_000, exact: true },
-    Agent { scope: SAGE, cost: 800..=2_200, pause_ms: 2_000..=4_000, exact: false },
-    Agent { scope: REEL, cost: 400..=1_200, pause_ms: 3_000..=6_000, exact: false },
-    Agent { scope: ECHO, cost: 300..=900, pause_ms: 3_000..=5_000, exact: false },
+    Agent { scope: SAGE, cost: 30_000..=90_000, pause_ms: 2_000..=4_000, exact: false },
+    Agent { scope: REEL, cost: 40_000..=120_000, pause_ms: 3_000..=6_000, exact: false },
+    Agent { scope: ECHO, cost: 10_000..=40_000, pause_ms: 3_000..=5_000, exact: false },
 ];
 
 /// How a call ends.

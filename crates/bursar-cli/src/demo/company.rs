@@ -40,30 +40,30 @@ pub(super) const DIGEST: &str = "digest";
 struct Plan {
     scope: &'static str,
     limits: Vec<Limit>,
-    /// Units that are posted when the budget is defined, as if they had been spent earlier.
-    opening: i64,
 }
 
 /// Returns the budgets, parents first. A scope's parent is the part of its name before the last `/`.
+///
+/// The fleet spends about $3.50 a minute. Short windows fill while one watches, and long ones last for a working day.
 fn plans() -> Result<Vec<Plan>, Error> {
     let [day, month] = ["day".parse::<Window>()?, "month".parse::<Window>()?];
     let rolling = |length| Window::rolling(length);
-    let plan = |scope, limits: &[(i64, &Window)], opening| {
+    let plan = |scope, limits: &[(i64, &Window)]| {
         let limits = limits.iter().map(|(amount, window)| Limit::new(*amount, (*window).clone())).collect();
-        Plan { scope, limits, opening }
+        Plan { scope, limits }
     };
     let [hour, quarter, ten] = [rolling(HOUR)?, rolling(HOUR / 4)?, rolling(HOUR / 6)?];
     Ok(vec![
-        plan("acme", &[(150 * USD, &day), (4_000 * USD, &month)], 0),
-        plan("acme/research", &[(60 * USD, &day)], 21 * USD + 70 * CENT),
-        plan(SCOUT, &[(5 * USD, &day)], 4 * USD + 60 * CENT),
-        plan(SAGE, &[(50 * CENT, &quarter), (40 * USD, &day)], 0),
-        plan("acme/media", &[(80 * USD, &day), (2_000 * USD, &month)], 31 * USD + 20 * CENT),
-        plan(PIXEL, &[(4 * USD, &hour)], 0),
-        plan(REEL, &[(USD, &hour), (12 * USD, &day)], 0),
-        plan("acme/support", &[(120 * CENT, &hour)], 0),
-        plan(ECHO, &[(12 * CENT, &ten)], 0),
-        plan(INDEXER, &[(10 * CENT, &ten)], 0),
+        plan("acme", &[(3_000 * USD, &day), (50_000 * USD, &month), (45 * USD, &ten)]),
+        plan("acme/research", &[(800 * USD, &day), (20 * USD, &ten)]),
+        plan(SCOUT, &[(60 * CENT, &day)]),
+        plan(SAGE, &[(24 * USD, &quarter), (700 * USD, &day)]),
+        plan("acme/media", &[(1_500 * USD, &day), (20_000 * USD, &month)]),
+        plan(PIXEL, &[(60 * USD, &hour)]),
+        plan(REEL, &[(75 * USD, &hour), (700 * USD, &day)]),
+        plan("acme/support", &[(40 * USD, &hour)]),
+        plan(ECHO, &[(5 * USD, &ten)]),
+        plan(INDEXER, &[(2 * USD, &ten)]),
     ])
 }
 
@@ -94,10 +94,6 @@ async fn define_budget(bursar: &Bursar, speed: Speed, plan: Plan) -> Result<(), 
         budget = budget.under(Scope::new(parent)?);
     }
     bursar.ledger().define(plan.scope, budget).await?;
-    if plan.opening > 0 {
-        let bursar = bursar.because("spent before the demo began");
-        bursar.ledger().post(plan.scope, plan.opening).await?;
-    }
     Ok(())
 }
 

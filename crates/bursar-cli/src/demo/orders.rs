@@ -24,9 +24,9 @@ pub(super) const WAITING_MAX: i64 = 40;
 /// How long a grant is valid.
 const GRANT_MS: u32 = 600_000;
 /// What a job of `media` holds.
-pub(super) const IMAGE_HOLD: i64 = 8_000;
+pub(super) const IMAGE_HOLD: i64 = 160_000;
 /// What a job of `embed` holds.
-pub(super) const DOCUMENT_HOLD: i64 = 1_000;
+pub(super) const DOCUMENT_HOLD: i64 = 20_000;
 
 const CUSTOMERS: [&str; 4] = ["blue-river", "north-star", "red-fox", "tall-oak"];
 const SUBJECTS: [&str; 5] = ["a lighthouse at dusk", "two cats, ink", "a harbour", "a map of a city", "a quiet forest"];

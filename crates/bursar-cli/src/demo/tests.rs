@@ -119,7 +119,7 @@ async fn the_fleet_shows_what_it_promises_and_leaves_nothing_running() {
             limits += 1;
         }
     }
-    assert_eq!(limits, 14);
+    assert_eq!(limits, 16);
     let scout = &bursar.ledger().remaining(SCOUT).await.unwrap()[0];
     assert_eq!((scout.remaining, scout.posted), (Some(0), 5_000_000), "its limit is used to the last unit");
     bursar.close().await;

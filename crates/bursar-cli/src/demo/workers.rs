@@ -43,7 +43,7 @@ async fn render(order: Order, job: JobContext, speed: Speed) -> Result<Value, Ha
             fail_render(&order, &job, speed)?;
         }
     }
-    let cost = i64::from(dice.draw(&(2_000..=6_000)));
+    let cost = i64::from(dice.draw(&(40_000..=120_000)));
     // Now and then an image costs more than the job has held.
     job.usage(if order.number % 12 == 1 { IMAGE_HOLD + cost } else { cost })?;
     Ok(json!({ "image": format!("image-{:04}.png", order.number), "pixels": 1_048_576 }))
@@ -57,7 +57,7 @@ fn fail_render(order: &Order, job: &JobContext, speed: Speed) -> Result<(), Hand
         _ => return Ok(()),
     };
     // The provider charges for what it has computed until then.
-    job.usage(900)?;
+    job.usage(18_000)?;
     Err(HandlerError::retry(kind, message))
 }
 

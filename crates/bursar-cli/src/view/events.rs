@@ -1,5 +1,6 @@
 //! Events of the journal.
 
+use bursar::{Scope, Unit};
 use bursar_wire::Page;
 use bursar_wire::event::EventAnswer;
 use bursar_wire::problem::Problem;
@@ -8,30 +9,37 @@ use serde_json::Value;
 
 use crate::context::Context;
 use crate::output::{cell, table};
+use crate::units::Units;
 
 /// Prints the history of one object.
-pub(crate) fn print_history(items: Vec<EventAnswer>, context: &Context) -> Result<(), Problem> {
+pub(crate) async fn print_history(items: Vec<EventAnswer>, context: &Context) -> Result<(), Problem> {
     let page = Page { items, next: None };
-    context.out.data(&page, || table_of(&page.items))
+    let units = if context.out.is_json() { Units::default() } else { Units::listed(context).await };
+    context.out.data(&page, || table_in(&page.items, &units))
+}
+
+/// Formats events as a table, with amounts in their smallest parts.
+pub(crate) fn table_of(events: &[EventAnswer]) -> String {
+    table_in(events, &Units::default())
 }
 
 /// Formats events as a table.
-pub(crate) fn table_of(events: &[EventAnswer]) -> String {
+pub(crate) fn table_in(events: &[EventAnswer], units: &Units) -> String {
     let rows = events.iter().map(|event| {
         vec![
             event.position.to_string(),
             cell(event.at.as_ref()),
             event.kind.to_string(),
             event.stream.id.clone(),
-            details(event),
+            details(event, units),
         ]
     });
     table(&["POSITION", "AT", "KIND", "STREAM", "DETAILS"], &rows.collect::<Vec<_>>())
 }
 
 /// Summarizes the data of an event, with its reason in parentheses.
-fn details(event: &EventAnswer) -> String {
-    let summary = summary(&event.kind, &event.data);
+fn details(event: &EventAnswer, units: &Units) -> String {
+    let summary = summary(event, units);
     match &event.reason {
         Some(reason) if summary.is_empty() => format!("({reason})"),
         Some(reason) => format!("{summary} ({reason})"),
@@ -39,7 +47,14 @@ fn details(event: &EventAnswer) -> String {
     }
 }
 
-fn summary(kind: &str, data: &Value) -> String {
+fn summary(event: &EventAnswer, units: &Units) -> String {
+    let (kind, data) = (event.kind.as_ref(), &event.data);
+    let own = Scope::new(&event.stream.id).ok().filter(|_| event.stream.kind == "scope");
+    let shown = |amount: i64| match &own {
+        Some(scope) => units.show(scope, amount),
+        None => Unit::default().format(amount),
+    };
+    let amount = |field: &str| data[field].as_i64().map_or_else(|| "-".to_owned(), shown);
     let word = |field: &str| match &data[field] {
         Value::String(text) => text.clone(),
         other => other.to_string(),
@@ -51,7 +66,11 @@ fn summary(kind: &str, data: &Value) -> String {
     let charges = |amount: &str| {
         let each = data["charges"].as_array().into_iter().flatten().map(|charge| {
             let amount = charge[amount].as_i64().or_else(|| charge["amount"].as_i64()).unwrap_or_default();
-            format!("{amount} on {}", charge["scope"].as_str().unwrap_or_default())
+            let scope = charge["scope"].as_str().unwrap_or_default();
+            match Scope::new(scope) {
+                Ok(named) => format!("{} on {scope}", units.show(&named, amount)),
+                Err(_) => format!("{amount} on {scope}"),
+            }
         });
         each.collect::<Vec<_>>().join(", ")
     };
@@ -63,11 +82,11 @@ fn summary(kind: &str, data: &Value) -> String {
         "hold.expired" => format!("expired at {}", word("at")),
         "hold.extended" => format!("until {}", word("expires_at")),
         "spend.posted" => format!("{} spent", charges("amount")),
-        "spend.credited" => format!("{} credited", data["charge"]["amount"]),
-        "budget.defined" => limits(&data["budget"]["limits"]),
-        "budget.tripped" => format!("spent {} of {} over {}", word("spent"), word("limit"), window()),
+        "spend.credited" => format!("{} credited", shown(data["charge"]["amount"].as_i64().unwrap_or_default())),
+        "budget.defined" => limits(&data["budget"]),
+        "budget.tripped" => format!("spent {} of {} over {}", amount("spent"), amount("limit"), window()),
         "budget.crossed" => {
-            format!("reached {} % of {} over {}: {}", word("percent"), word("limit"), window(), word("spent"))
+            format!("reached {} % of {} over {}: {}", word("percent"), amount("limit"), window(), amount("spent"))
         }
         "budget.cleared" => format!("below {} % over {}", word("percent"), window()),
         "grant.minted" => format!("{} for {}", word("purpose"), word("subject")),
@@ -91,7 +110,11 @@ fn summary(kind: &str, data: &Value) -> String {
     }
 }
 
-fn limits(limits: &Value) -> String {
-    let limits = serde_json::from_value::<Vec<LimitBody>>(limits.clone()).unwrap_or_default();
-    limits.iter().map(|limit| format!("{} over {}", limit.amount, limit.shown())).collect::<Vec<_>>().join(", ")
+/// Formats the limits of a budget in the unit that it had then.
+fn limits(budget: &Value) -> String {
+    let decimals = budget["unit_decimals"].as_u64().and_then(|decimals| u8::try_from(decimals).ok());
+    let unit = Unit::of(budget["unit"].as_str().unwrap_or_default(), budget["unit_symbol"].as_str(), decimals);
+    let limits = serde_json::from_value::<Vec<LimitBody>>(budget["limits"].clone()).unwrap_or_default();
+    let shown = |limit: &LimitBody| format!("{} over {}", unit.format(limit.amount), limit.shown());
+    limits.iter().map(shown).collect::<Vec<_>>().join(", ")
 }

@@ -6,7 +6,9 @@ use bursar_wire::job::{AttemptAnswer, CostAnswer, FinishedAnswer, JobAnswer};
 use bursar_wire::problem::Problem;
 
 use crate::context::Context;
+use crate::moment::moment;
 use crate::output::{cell, table};
+use crate::units::Units;
 
 /// Prints a page of jobs.
 pub(crate) fn print_page(page: &Page<JobAnswer>, context: &Context) -> Result<(), Problem> {
@@ -31,8 +33,8 @@ pub(crate) fn print_page(page: &Page<JobAnswer>, context: &Context) -> Result<()
 /// Returns when the lease expires, or else when the job is due.
 fn when(job: &JobAnswer) -> String {
     match job.state {
-        JobState::Leased => cell(job.lease.as_ref().and_then(|lease| lease.expires_at.as_ref())),
-        _ => cell(job.run_at.as_ref()),
+        JobState::Leased => moment(job.lease.as_ref().and_then(|lease| lease.expires_at.as_ref())),
+        _ => moment(job.run_at.as_ref()),
     }
 }
 
@@ -48,6 +50,7 @@ fn when_label(state: JobState) -> &'static str {
 /// Prints a job and the outcome of each attempt.
 pub(crate) async fn print_job(job: &JobAnswer, context: &Context) -> Result<(), Problem> {
     let attempts = context.client.jobs().attempts(job.id).await?.into_inner().items;
+    let units = Units::read(job.cost.iter().map(|cost| &cost.scope), context).await?;
     let mut answer = serde_json::to_value(job).unwrap_or_default();
     if let Some(fields) = answer.as_object_mut() {
         fields.insert("history".into(), serde_json::to_value(&attempts).unwrap_or_default());
@@ -55,10 +58,11 @@ pub(crate) async fn print_job(job: &JobAnswer, context: &Context) -> Result<(), 
     context.out.data(&answer, || {
         let lease = job.lease.as_ref();
         let lease = lease.map(|lease| {
-            format!("fence {} by {} until {}", lease.fence, lease.worker, cell(lease.expires_at.as_ref()))
+            format!("fence {} by {}, expires {}", lease.fence, lease.worker, moment(lease.expires_at.as_ref()))
         });
         let most = job.max_attempts.map(|most| format!(" of {most}")).unwrap_or_default();
-        let cost = job.cost.iter().map(|CostAnswer { scope, amount }| format!("{amount} on {scope}"));
+        let cost =
+            job.cost.iter().map(|CostAnswer { scope, amount }| format!("{} on {scope}", units.show(scope, *amount)));
         let mut lines = vec![
             format!("job       {}", job.id),
             format!("state     {}", job.state),
@@ -67,7 +71,7 @@ pub(crate) async fn print_job(job: &JobAnswer, context: &Context) -> Result<(), 
             format!("payload   {}", job.payload.as_str()),
             format!("priority  {}", job.priority),
             format!("attempts  {}{most}", job.attempts),
-            format!("enqueued  {}", cell(job.enqueued_at.as_ref())),
+            format!("enqueued  {}", moment(job.enqueued_at.as_ref())),
             format!("{:<9} {}", when_label(job.state), when(job)),
             format!("lease     {}", cell(lease)),
             format!("hold      {}", cell(job.hold)),
@@ -99,8 +103,11 @@ pub(crate) fn shortened(text: &str) -> String {
 }
 
 /// Formats jobs after an operation on them.
-pub(crate) fn finished(done: &[FinishedAnswer]) -> String {
-    let cost = |done: &FinishedAnswer| done.cost.iter().map(|cost| cost.amount).fold(0, i64::saturating_add);
-    let rows = done.iter().map(|done| vec![done.id.to_string(), done.state.to_string(), cost(done).to_string()]);
+pub(crate) fn finished(done: &[FinishedAnswer], units: &Units) -> String {
+    let cost = |done: &FinishedAnswer| {
+        let each = done.cost.iter().map(|cost| format!("{} on {}", units.show(&cost.scope, cost.amount), cost.scope));
+        cell(Some(each.collect::<Vec<_>>().join(", ")).filter(|cost| !cost.is_empty()))
+    };
+    let rows = done.iter().map(|done| vec![done.id.to_string(), done.state.to_string(), cost(done)]);
     table(&["JOB", "STATE", "COST"], &rows.collect::<Vec<_>>())
 }

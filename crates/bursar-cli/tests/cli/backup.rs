@@ -26,11 +26,12 @@ fn files_that_cannot_be_restored_are_rejected() {
     dir.file("not.db", "PGDMP and so on");
     assert!(dir.problem(2, &["restore", "not.db", "--force"])["detail"].as_str().unwrap().contains("postgres://"));
     dir.file("not.db", "hello");
-    let problem = dir.problem(6, &["restore", "not.db", "--force"]);
+    let problem = dir.problem(1, &["restore", "not.db", "--force"]);
     assert!(problem["detail"].as_str().unwrap().contains("nothing was changed"), "{problem}");
     dir.problem(2, &["restore", "not.db", "--database", "postgres://127.0.0.1:1/none"]);
-    dir.problem(4, &["restore", "gone.db", "--force"]);
-    dir.problem(6, &["backup", "copy.db", "--database", "sqlite://gone.db"]);
+    let missing = dir.run(&["restore", "gone.db", "--force"]).exits(2);
+    assert!(missing.err.contains("gone.db does not exist") && !missing.err.contains("tenant"), "{}", missing.err);
+    dir.problem(1, &["backup", "copy.db", "--database", "sqlite://gone.db"]);
     dir.problem(2, &["backup", "copy.db", "--database", "sqlite::memory:"]);
     dir.run(&["verify"]).exits(0);
 }

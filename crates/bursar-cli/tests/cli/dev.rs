@@ -10,7 +10,7 @@ use crate::workdir::Workdir;
 fn the_tour_explains_the_steps_and_can_reuse_its_folder() {
     let dir = Workdir::empty();
     let first = dir.run(&["dev", "--tour"]).exits(0);
-    for part in ["A command", "freed 80000", "refused: team:", "replayed: true", "hold.committed", "Try next"] {
+    for part in ["A command", "freed 80,000", "refused: team:", "replayed: true", "hold.committed", "Try next"] {
         assert!(first.out.contains(part), "{part} is missing in\n{}", first.out);
     }
     assert!(!first.out.contains('\u{1b}'), "the output must have no colours");

@@ -52,7 +52,7 @@ fn a_hold_is_placed_shown_extended_and_committed() {
 fn a_late_commit_follows_its_policy_and_expiry_is_recorded_once() {
     let dir = Workdir::ready();
     for (scope, late) in [("charging", "charge"), ("refusing", "refuse")] {
-        dir.json(&["budget", "define", scope, "--limit", "100:day", "--ttl-min", "1", "--late", late]);
+        dir.json(&["budget", "define", scope, "--limit", "100:day", "--ttl-min", "1ms", "--late", late]);
     }
     // One millisecond passes before the next process starts.
     let placed =

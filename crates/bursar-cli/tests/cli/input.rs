@@ -63,15 +63,18 @@ fn every_exit_code_is_used_as_documented() {
     dir.run(&["post", "a=1", "--key", "k"]).exits(0);
     dir.run(&["post", "a=1", "--key", "k"]).exits(0);
     assert_eq!(dir.problem(5, &["post", "a=2", "--key", "k"])["type"], "/problems/conflict");
-    // 6: unavailable.
+    // 1 as well: a database that does not become usable by itself.
     let garbage = dir.file("garbage.db", &"this is not a database ".repeat(100));
     let empty = dir.file("empty.db", "");
     for path in ["missing/folder/x.db", garbage.to_str().unwrap(), empty.to_str().unwrap()] {
         let url = format!("sqlite://{path}");
-        assert_eq!(dir.problem(6, &["--database", &url, "budget", "list"])["type"], "/problems/unavailable", "{path}");
+        assert_eq!(dir.problem(1, &["--database", &url, "budget", "list"])["type"], "/problems/unusable", "{path}");
     }
-    dir.run(&["--database", "sqlite://missing/folder/x.db", "migrate"]).exits(6);
+    dir.run(&["--database", "sqlite://missing/folder/x.db", "migrate"]).exits(1);
     assert!(!dir.0.path().join("missing").exists(), "a mistyped path must not create a folder");
+    // 6: unavailable, but a retry may succeed.
+    let server = ["--server", "http://127.0.0.1:1", "--timeout", "100ms", "budget", "list"];
+    assert_eq!(dir.problem(6, &server)["type"], "/problems/unavailable");
 }
 
 #[test]
@@ -84,14 +87,21 @@ fn invalid_input_is_rejected_by_field_and_changes_nothing() {
         (&["hold", "place", "a=-1"][..], "negative"),
         (&["hold", "place", "a=1", "--ttl-ms", "0"], "ttl_ms"),
         (&["hold", "place", "a=1", "--ttl-ms", "-5"], "-5"),
-        (&["hold", "place", "a=1.5"], "whole number"),
+        (&["hold", "place", "a=1", "--ttl", "5"], "5m for minutes"),
+        (&["hold", "place", "a=1", "--ttl", "1.5h"], "1h30m"),
+        (&["hold", "place", "a=1usd"], "has no unit: write 1"),
+        (&["budget", "define", "b", "--limit", "10.50:month"], "whole number"),
+        (&["budget", "define", "b", "--limit", "5:day", "--threshold", "most"], "80%"),
+        (&["budget", "list", "--most", "ten"], "a whole number from 1 to 1000"),
+        (&["job", "enqueue", "q", "k", "--priority", "high"], "a whole number from -32768 to 32767"),
+        (&["hold", "place", "a=1.5"], "is not a whole number"),
         (&["hold", "place", "a"], "SCOPE=AMOUNT"),
         (&["hold", "show", "hold_nonsense"], "hold_…"),
         (&["hold", "show", "job_00000000000000000000000000"], "hold_…"),
         (&["budget", "define", "b", "--limit", "5:day@Mars/Olympus"], "Mars/Olympus"),
         (&["budget", "define", "b", "--limit", "5:fortnight"], "fortnight"),
         (&["budget", "define", "b", "--limit", "-5:day"], "negative"),
-        (&["budget", "define", "b", "--limit", "5:day", "--ttl", "999999999"], "hold.ttl_ms"),
+        (&["budget", "define", "b", "--limit", "5:day", "--ttl", "400d"], "hold.ttl_ms"),
         (&["budget", "define", "b"], "--limit"),
         (&["budget", "define", "b", "--file", "no-such-file"], "no-such-file"),
         (&["budget", "credit", "a", "-5"], "negative"),

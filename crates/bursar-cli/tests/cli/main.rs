@@ -15,6 +15,7 @@ mod journal;
 mod maintenance;
 mod meter;
 mod operators;
+mod people;
 mod postgres;
 mod schedules;
 mod top;

@@ -11,9 +11,9 @@ fn every_group_of_commands_works_on_postgres() {
     let url = bursar_testkit::fresh_database();
     let json = |args: &[&str]| dir.json(&[&["--database", url.as_str()], args].concat());
     let run = |args: &[&str], input: &str| dir.run_with(&[&["--database", url.as_str()], args].concat(), input);
-    run(&["budget", "list"], "").exits(6);
+    run(&["budget", "list"], "").exits(1);
     run(&["migrate"], "").exits(0);
-    json(&["budget", "define", "a", "--limit", "1000:lifetime", "--ttl-min", "1"]);
+    json(&["budget", "define", "a", "--limit", "1000:lifetime", "--ttl-min", "1ms"]);
     let placed = json(&["hold", "place", "a=40"]);
     assert_eq!(json(&["hold", "commit", text(&placed["hold"]["id"]), "--actual", "30"])["state"], "committed");
     json(&["hold", "place", "a=5", "--ttl-ms", "1"]);

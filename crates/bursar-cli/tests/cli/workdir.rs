@@ -47,6 +47,8 @@ impl Workdir {
             .env_remove("BURSAR_DATABASE")
             .env_remove("BURSAR_SERVER")
             .env_remove("BURSAR_TOKEN")
+            // `bursar doctor` checks whether the port of the server is free; port 0 always is.
+            .envs(args.contains(&"doctor").then_some(("BURSAR_LISTEN", "127.0.0.1:0")))
             .envs(env.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

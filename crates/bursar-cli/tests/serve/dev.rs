@@ -81,7 +81,6 @@ fn dev_leaves_a_database_with_data_of_its_user_alone() {
 
 #[test]
 fn dev_uses_the_next_free_port_and_says_so() {
-    // A port whose successor is free: the one that the system gave to the second listener may be any other.
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
     let folder = tempfile::tempdir().unwrap();

@@ -25,9 +25,10 @@ impl Client {
 }
 
 impl Dead<'_> {
-    /// Returns a page of dead jobs in the order in which they were enqueued; `query.state` is ignored.
+    /// Returns a page of dead jobs in the order in which they were enqueued; `query.state` and `query.newest_first` are
+    /// ignored.
     pub async fn list(&self, query: &JobQuery) -> Result<Answered<Page<JobAnswer>>, Error> {
-        let query = JobQuery { state: None, ..query.clone() };
+        let query = JobQuery { state: None, newest_first: false, ..query.clone() };
         self.0.get(query.append_to(Path::new("/v1/dead"))).answer().await
     }
 

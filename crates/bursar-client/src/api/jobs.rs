@@ -42,6 +42,8 @@ pub struct JobQuery {
     pub tag: Option<Tag>,
     /// The fingerprint of the last error.
     pub fingerprint: Option<String>,
+    /// Whether the newest jobs come first; default: the oldest.
+    pub newest_first: bool,
     /// The `next` of the previous page.
     pub cursor: Option<String>,
     /// The maximum number of jobs; default: 100.
@@ -56,6 +58,7 @@ impl JobQuery {
             .query("key", self.key.as_ref())
             .query("tag", self.tag.as_ref())
             .query("fingerprint", self.fingerprint.as_ref())
+            .query("order", self.newest_first.then_some("newest"))
             .query("cursor", self.cursor.as_ref())
             .query("limit", self.limit)
     }

@@ -14,7 +14,7 @@ mod schedules;
 mod worker_calls;
 
 pub use self::budgets::Budgets;
-pub use self::commands::Commands;
+pub use self::commands::{Commands, ReadyAnswer};
 pub use self::credentials::Credentials;
 pub use self::dead::Dead;
 pub use self::grants::Grants;

@@ -53,7 +53,7 @@ async fn show(visit: Visit, Path(scope): Path<String>) -> Result<Response, Failu
         (head(&visit, &budget, &unit))
         div.stack data-live #balances { (balances(&visit, &budget, &unit)) }
         @if let Some((burn, label)) = &burn { section.card data-live #burn { (burn_chart(&visit, burn, label, &unit)) } }
-        div.cols.is-aside {
+        div.cols {
             section.card data-live #holds { (live_holds(&visit, &holds, &unit, &scope)) }
             section.card data-live #history { (history_of(&visit, &history, &unit)) }
         }
@@ -99,12 +99,12 @@ fn balances(visit: &Visit, budget: &BudgetAnswer, unit: &Unit) -> Markup {
                     div class={ "stat " (fill.class()) } {
                         span.stat-label { "Free in " (balance.window.shown(balance.limit)) }
                         span.stat-value {
-                            (balance.remaining.map(|left| unit.format(left)).unwrap_or_else(|| "–".to_owned()))
-                            @if let Some(limit) = balance.limit { " " span.of { "of " (unit.format(limit)) } }
+                            (balance.remaining.map(|left| amount::brief(left, unit)).unwrap_or_else(|| "–".to_owned()))
+                            @if let Some(limit) = balance.limit { " " span.of { "of " (amount::brief(limit, unit)) } }
                         }
                     }
-                    div.stat { span.stat-label { "Posted" } span.stat-value { (unit.format(balance.posted)) } }
-                    div.stat { span.stat-label { "Held" } span.stat-value { (unit.format(balance.held)) } }
+                    div.stat { span.stat-label { "Posted" } span.stat-value { (amount::brief(balance.posted, unit)) } }
+                    div.stat { span.stat-label { "Held" } span.stat-value { (amount::brief(balance.held, unit)) } }
                     div.stat { span.stat-label { "Resets" } span.stat-value { (resets(visit, balance)) } span.stat-note { (balance.end.as_deref().map(time::exact).unwrap_or_default()) } }
                 }
                 div.card-body {
@@ -205,7 +205,7 @@ async fn burn(visit: &Visit, budget: &BudgetAnswer) -> Result<Option<(Burn, Stri
 fn burn_chart(visit: &Visit, burn: &Burn, window: &str, unit: &Unit) -> Markup {
     let day = |at: Time| time::exact(&at.to_string()).chars().take(16).collect::<String>();
     html! {
-        (chart::burn(burn, &|amount| unit.format(amount), &day(burn.start), &day(burn.end)))
+        (chart::burn(burn, &|value| amount::brief(value, unit), &day(burn.start), &day(burn.end)))
         p.card-foot {
             (window) ": "
             @match burn.reaches_limit_at() {
@@ -260,7 +260,7 @@ fn history_of(visit: &Visit, events: &[EventAnswer], unit: &Unit) -> Markup {
                             tr {
                                 td { (badge::event_kind(&event.kind)) " " (flags(event)) }
                                 (amount::cell_or_dash(amount_of(event), unit))
-                                td.clip { (event.actor.id.as_deref().unwrap_or(&event.actor.kind)) @if let Some(reason) = &event.reason { span.quiet { ": " (reason) } } }
+                                td.wide { (event.actor.id.as_deref().unwrap_or(&event.actor.kind)) @if let Some(reason) = &event.reason { span.quiet { ": " (reason) } } }
                                 td.num { (time::relative(event.at.as_deref(), visit.now)) }
                             }
                         }

@@ -231,12 +231,12 @@ fn cost(visit: &Visit, job: &JobAnswer, hold: Option<&HoldAnswer>, unit: &Unit) 
                 dl.kv {
                     @for charge in &hold.charges {
                         dt { "Held" }
-                        dd { span.num { (unit.format(charge.amount)) } " on " (link(&charge.scope)) @for ancestor in &charge.ancestors { " → " (link(ancestor)) } }
+                        dd { span.num { (amount::brief(charge.amount, unit)) } " on " (link(&charge.scope)) @for ancestor in &charge.ancestors { " → " (link(ancestor)) } }
                     }
                 }
             }
             @if !job.cost.is_empty() {
-                dl.kv { @for cost in &job.cost { dt { "Spent" } dd { span.num { (unit.format(cost.amount)) } " on " (link(&cost.scope)) } } }
+                dl.kv { @for cost in &job.cost { dt { "Spent" } dd { span.num { (amount::brief(cost.amount, unit)) } " on " (link(&cost.scope)) } } }
             }
         }
     }

@@ -62,7 +62,17 @@ impl JobFilter {
 
     fn query(&self) -> Result<JobQuery, Failure> {
         let FilterBody { queue, kind, key, tag, fingerprint, state } = self.body()?;
-        Ok(JobQuery { queue, state, kind, key, tag, fingerprint, cursor: self.cursor.clone(), limit: Some(PAGE) })
+        Ok(JobQuery {
+            newest_first: true,
+            queue,
+            state,
+            kind,
+            key,
+            tag,
+            fingerprint,
+            cursor: self.cursor.clone(),
+            limit: Some(PAGE),
+        })
     }
 
     fn of(act: &Act) -> JobFilter {

@@ -134,10 +134,10 @@ fn headline(visit: &Visit, budgets: &[BudgetAnswer]) -> Markup {
     html! {
         a class={ "stat is-wide " (class) } href=(visit.url(&format!("/budgets/{}", encoded(budget.scope.as_str())))) {
             span.stat-label { (budget.scope) ", " (balance.window.shown(balance.limit)) }
-            span.stat-value { (unit.format(balance.posted)) @if let Some(limit) = balance.limit { " " span.of { "of " (unit.format(limit)) } } }
+            span.stat-value { (amount::brief(balance.posted, &unit)) @if let Some(limit) = balance.limit { " " span.of { "of " (amount::brief(limit, &unit)) } } }
             (bar::bar(fill, &bar::label(balance, &unit), false, budget.frozen))
             span.stat-note {
-                (unit.format(balance.held)) " held · " (balance.remaining.map(|left| unit.format(left)).unwrap_or_default()) " free"
+                (amount::brief(balance.held, &unit)) " held · " (balance.remaining.map(|left| amount::brief(left, &unit)).unwrap_or_default()) " free"
                 @if balance.end.is_some() { " · resets " (time::relative(balance.end.as_deref(), visit.now)) }
             }
         }
@@ -212,7 +212,7 @@ fn overrun(visit: &Visit, event: &EventAnswer, budgets: &[BudgetAnswer]) -> Mark
     html! { li {
         span.what {
             strong { (scope) } ": a hold was committed "
-            @if late { "after it had expired" } @else { (unit.format(over)) " above what it held" }
+            @if late { "after it had expired" } @else { (amount::brief(over, &unit)) " above what it held" }
         }
         span.when { (time::relative(event.at.as_deref(), visit.now)) }
         a href=(visit.url(&format!("/budgets/{}", encoded(scope)))) { "open budget" }
@@ -261,7 +261,7 @@ fn spend_chart(activity: &ActivityAnswer, budgets: &[BudgetAnswer]) -> Markup {
             values: (0..minutes).map(sum).collect(),
         });
     }
-    chart::columns("Spend a minute", "by budget", &series, &|amount| shown.format(amount))
+    chart::columns("Spend a minute", "by budget", &series, &|value| amount::brief(value, &shown))
 }
 
 fn queue_table(visit: &Visit, queues: &[QueueAnswer]) -> Markup {

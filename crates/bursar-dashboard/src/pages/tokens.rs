@@ -4,6 +4,7 @@ use axum::Router;
 use axum::extract::Path;
 use axum::response::Response;
 use axum::routing::{get, post};
+use bursar_client::Capabilities;
 use bursar_wire::credential::{CredentialAnswer, KeyBody, WorkerBody};
 use bursar_wire::role::Role;
 use maud::{Markup, html};
@@ -122,9 +123,8 @@ async fn make_key(act: Act) -> Result<Response, Failure> {
 
 async fn make_worker(act: Act) -> Result<Response, Failure> {
     let name = act.field("name").unwrap_or_default().to_owned();
-    let mut capabilities = bursar_client::Capabilities::default();
-    capabilities.queues = patterns(&act, "queues")?;
-    capabilities.kinds = patterns(&act, "kinds")?;
+    let (queues, kinds) = (patterns(&act, "queues")?, patterns(&act, "kinds")?);
+    let capabilities = Capabilities { queues, kinds, ..Capabilities::default() };
     let body = WorkerBody { name: name.clone(), capabilities, expires_in_ms: None };
     let made = act.visit.client.make_worker(&body).await;
     made_page(&act, &name, made.map(|made| made.into_inner().token)).await

@@ -9,9 +9,22 @@ pub(crate) fn unit_of(budget: &BudgetAnswer) -> Unit {
     budget.display_unit()
 }
 
-/// Shows an amount in a table cell.
+/// Writes an amount as a glance needs it: cents of dollars, and all decimals only of what is less than one unit.
+pub(crate) fn brief(amount: i64, unit: &Unit) -> String {
+    let decimals = u32::from(unit.decimals);
+    let (Some(one), Some(step)) = (10_i64.checked_pow(decimals), 10_i64.checked_pow(decimals.saturating_sub(2))) else {
+        return unit.format(amount);
+    };
+    if decimals <= 2 || amount.unsigned_abs() < one.unsigned_abs() {
+        return unit.format(amount);
+    }
+    // Rounded towards zero, so that what is free is never shown as more than it is.
+    unit.format(amount / step * step)
+}
+
+/// Shows an amount in a table cell, with the exact one on hover.
 pub(crate) fn cell(amount: i64, unit: &Unit) -> Markup {
-    html! { td.num.zero[amount == 0] { (unit.format(amount)) } }
+    html! { td.num.zero[amount == 0] title=(unit.format(amount)) { (brief(amount, unit)) } }
 }
 
 /// Shows an amount that may be missing in a table cell.
@@ -30,4 +43,17 @@ pub(crate) fn count(count: i64) -> String {
 /// Shows a count in a table cell.
 pub(crate) fn count_cell(number: i64) -> Markup {
     html! { td.num.zero[number == 0] { (count(number)) } }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_amounts_are_cut_to_cents() {
+        let usd = Unit::named("usd");
+        let shown = [57_555_579, 999_999, 1_000_000, -3_456_789, 0, i64::MAX].map(|amount| brief(amount, &usd));
+        assert_eq!(shown, ["$57.55", "$0.999999", "$1.00", "-$3.45", "$0.00", "$9,223,372,036,854.77"]);
+        assert_eq!(brief(1_234_567, &Unit::named("tokens")), "1,234,567 tokens");
+    }
 }

@@ -6,6 +6,8 @@ use maud::{Markup, html};
 /// The width and height of a plot in its own units; the browser stretches it.
 const WIDTH: i64 = 600;
 const HEIGHT: i64 = 100;
+/// The widest column.
+const COLUMN_MAX: i64 = 24;
 
 /// Values that are stacked upon each other.
 pub(crate) struct Series {
@@ -64,6 +66,9 @@ fn value(series: &Series, step: usize) -> i64 {
 
 fn column(series: &[Series], step: usize, steps: usize, top: i64, format: &dyn Fn(i64) -> String) -> Markup {
     let (left, width) = (step as i64 * WIDTH / steps as i64, (WIDTH / steps as i64).max(1));
+    // Few columns stay slender.
+    let drawn = (width - 1).clamp(1, COLUMN_MAX);
+    let drawn_left = left + (width - drawn) / 2;
     let mut below = HEIGHT;
     let mut parts = Vec::new();
     for series in series {
@@ -73,9 +78,7 @@ fn column(series: &[Series], step: usize, steps: usize, top: i64, format: &dyn F
         let height = if amount > 0 { height.max(1) } else { 0 };
         below -= height;
         if height > 0 {
-            parts.push(
-                html! { rect class=(series.class) x=(left) y=(below) width=((width - 1).max(1)) height=(height) {} },
-            );
+            parts.push(html! { rect class=(series.class) x=(drawn_left) y=(below) width=(drawn) height=(height) {} });
         }
     }
     let text: Vec<String> =

@@ -34,7 +34,7 @@ fn end_word(end: &AttemptEnd) -> &'static str {
 /// Returns the filter of a request. `state` replaces the state that the request names.
 pub fn job_filter(body: FilterBody, state: Option<JobState>) -> JobFilter {
     let FilterBody { queue, kind, key, tag, fingerprint, state: requested } = body;
-    JobFilter { queue, state: state.or(requested), kind, key, tag, fingerprint }
+    JobFilter { queue, state: state.or(requested), kind, key, tag, fingerprint, newest_first: false }
 }
 
 /// Returns the progress that a heartbeat carries.

@@ -40,7 +40,8 @@ pub(super) fn query_parameter(path: &str, name: &str) -> Value {
         }
         ("cursor", path) => path_parameter(path),
         ("limit", _) => json!(100),
-        ("minutes", _) => json!(60),
+        ("minutes" | "steps", _) => json!(60),
+        ("order", _) => json!("newest"),
         ("series", _) => json!(true),
         ("queue", _) => json!("media"),
         ("state", "/v1/holds") => json!("held"),

@@ -36,7 +36,8 @@ pub(super) fn components() -> Value {
     statuses.dedup();
     let problem = json!({ "application/problem+json": { "schema": { "$ref": "#/components/schemas/Problem" } } });
     let component = |status: u16| {
-        let kinds = Kind::ALL.iter().filter(|kind| kind.status() == status);
+        // A server answers `unavailable` instead of `unusable` (`Problem::redacted`).
+        let kinds = Kind::ALL.iter().filter(|kind| kind.status() == status && **kind != Kind::Unusable);
         let words: Vec<String> = kinds.map(|kind| format!("`{}`: {}", kind.word(), kind.title())).collect();
         (status.to_string(), json!({ "description": words.join("; "), "content": problem }))
     };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::http::Method;
-use bursar::{Answer, Budget, BudgetView, Fingerprint, Op, Scope, Stream, Time};
+use bursar::{Answer, Budget, BudgetView, Fingerprint, Op, Scope, Span, Stream, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -146,8 +146,9 @@ const SERIES_WITHIN: Duration = Duration::from_secs(1);
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SeriesQuery {
-    /// Start of the period, inclusive.
-    from: String,
+    /// Start of the period, inclusive. Default: a day before its end.
+    #[serde(default)]
+    from: Option<String>,
     /// End of the period, exclusive. Default: now.
     #[serde(default)]
     to: Option<String>,
@@ -159,10 +160,13 @@ struct SeriesQuery {
 
 async fn series(input: Input<Scope, SeriesQuery>) -> Result<Reply<SpendSeriesAnswer>, Problem> {
     let bursar = input.call.bursar();
-    let from: Time = input.query.from.parse()?;
-    let to = match input.query.to {
+    let to: Time = match input.query.to {
         Some(text) => text.parse()?,
         None => bursar.now().await?,
+    };
+    let from = match input.query.from {
+        Some(text) => text.parse()?,
+        None => to.before(Span::from_days(1)),
     };
     let steps = i64::from(input.query.steps.unwrap_or(60));
     if !(1..=i64::from(STEPS_MAX)).contains(&steps) {

@@ -13,7 +13,7 @@ use crate::principal::permissions::Action;
 use crate::reply::Reply;
 use crate::route::Route;
 use crate::routes::jobs::{ListQuery, act_on_many, list_page};
-use crate::routes::{cursor, page_size};
+use crate::routes::{ListOrder, cursor, page_size};
 use crate::wire::Page;
 use crate::wire::bulk::{ActedAnswer, MoveManyBody, SelectionBody};
 use crate::wire::job::JobAnswer;
@@ -67,7 +67,8 @@ struct DeadQuery {
 
 async fn list(input: Input<(), DeadQuery>) -> Result<Reply<Page<JobAnswer>>, Problem> {
     let DeadQuery { queue, kind, key, tag, fingerprint, cursor, limit } = input.query;
-    let query = ListQuery { queue, state: None, kind, key, tag, fingerprint, cursor, limit };
+    let order = ListOrder::Oldest;
+    let query = ListQuery { queue, state: None, kind, key, tag, fingerprint, order, cursor, limit };
     list_page(&input.call, query, Some(JobState::Dead)).await
 }
 

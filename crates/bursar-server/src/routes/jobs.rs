@@ -18,7 +18,7 @@ use crate::principal::permissions::Action;
 use crate::reply::{Created, Reply};
 use crate::route::Route;
 use crate::routes::budgets::{HistoryQuery, history_of, unexpected};
-use crate::routes::{cursor, page_size};
+use crate::routes::{ListOrder, cursor, page_size};
 use crate::wire::budget::ReasonBody;
 use crate::wire::bulk::{ActedAnswer, EditBody, EditManyBody, EnqueuedJobsAnswer, MoveBody, SelectionBody};
 use crate::wire::command::EnqueuedAnswer;
@@ -165,6 +165,9 @@ pub(super) struct ListQuery {
     /// The fingerprint of the last error.
     #[serde(default)]
     pub(super) fingerprint: Option<String>,
+    /// The order of the jobs: those enqueued first, `oldest`, or last, `newest`. Default: `oldest`.
+    #[serde(default)]
+    pub(super) order: ListOrder,
     #[serde(default)]
     pub(super) cursor: Option<String>,
     #[serde(default)]
@@ -183,9 +186,9 @@ pub(super) async fn list_page(
     query: ListQuery,
     state: Option<JobState>,
 ) -> Result<Reply<Page<JobAnswer>>, Problem> {
-    let ListQuery { queue, kind, key, tag, fingerprint, cursor: at, limit, .. } = query;
+    let ListQuery { queue, kind, key, tag, fingerprint, order, cursor: at, limit, .. } = query;
     let (limit, after) = (page_size(limit)?, cursor(at.as_deref())?);
-    let filter = JobFilter { queue, state, kind, key, tag, fingerprint };
+    let filter = JobFilter { queue, state, kind, key, tag, fingerprint, newest_first: order == ListOrder::Newest };
     let bursar = call.bursar();
     let found = bursar.jobs().list(&filter, after, limit).await?;
     let now = bursar.now().await?;

@@ -13,7 +13,7 @@ use crate::limits::PAGE_MAX;
 use crate::principal::permissions::Action;
 use crate::reply::{EventStream, Reply};
 use crate::route::Route;
-use crate::routes::page_size;
+use crate::routes::{ListOrder, page_size};
 use crate::wire::Page;
 use crate::wire::activity::ActivityAnswer;
 use crate::wire::event::{EventAnswer, stream_id};
@@ -63,19 +63,10 @@ struct JournalQuery {
     /// The order of the events: `oldest` or `newest` first. Default: `oldest`. With `newest`, `cursor` is the position before which the page
     /// begins.
     #[serde(default)]
-    order: EventOrder,
+    order: ListOrder,
     #[serde(default)]
     #[schemars(range(min = 1, max = PAGE_MAX))]
     limit: Option<usize>,
-}
-
-/// The order of a page of events.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-enum EventOrder {
-    #[default]
-    Oldest,
-    Newest,
 }
 
 async fn read(input: Input<(), JournalQuery>) -> Result<Reply<Page<EventAnswer>>, Problem> {
@@ -88,7 +79,7 @@ async fn read(input: Input<(), JournalQuery>) -> Result<Reply<Page<EventAnswer>>
         stream.as_deref().is_none_or(|stream| is_of(event, stream))
             && kind.as_deref().is_none_or(|kind| is_kind(event.event.kind(), kind))
     };
-    if order == EventOrder::Newest {
+    if order == ListOrder::Newest {
         if after.is_some() {
             return Err(Problem::invalid("after".into(), "use cursor with order=newest, not after"));
         }

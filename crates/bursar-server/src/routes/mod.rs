@@ -90,6 +90,15 @@ pub(crate) struct PageQuery {
     pub(crate) limit: Option<usize>,
 }
 
+/// The order of a list.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ListOrder {
+    #[default]
+    Oldest,
+    Newest,
+}
+
 /// The query of a `DELETE`, which has no body.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -35,9 +35,9 @@ async fn an_invalid_field_is_named_in_the_problem() {
         ("{", "body"),
         ("nonsense", "body"),
         (r#"["q","k"]"#, "body"),
-        (r#"{"queue":"q","kind":"k","retry":["exponential",3]}"#, "body"),
-        (r#"{"queue":"q","kind":"k","priority":99999999999}"#, "body"),
-        (r#"{"queue":"","kind":"k"}"#, "body"),
+        (r#"{"queue":"q","kind":"k","retry":["exponential",3]}"#, "retry"),
+        (r#"{"queue":"q","kind":"k","priority":99999999999}"#, "priority"),
+        (r#"{"queue":"","kind":"k"}"#, "queue"),
         (r#"{"queue":"q","kind":"k","delay_ms":-1}"#, "jobs.delay_ms"),
     ] {
         let answer = post(&server, "/v1/jobs", &JSON, body).await.is(400);

@@ -5,6 +5,7 @@
 mod authentication;
 mod authorization;
 mod client;
+mod dashboard;
 mod database_failures;
 mod events;
 mod hostile;

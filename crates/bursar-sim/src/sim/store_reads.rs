@@ -22,7 +22,7 @@ use super::transaction::{LockMode, SimTx};
 
 fn not_simulated<T>() -> Result<T, StoreError> {
     let what = "the simulated database does not support this".to_owned();
-    Err(StoreError::Unavailable { what, hint: "use a real database", source: None })
+    Err(StoreError::Unavailable { what, hint: "use a real database", permanent: false, source: None })
 }
 
 #[async_trait]

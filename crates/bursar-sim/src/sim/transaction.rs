@@ -123,7 +123,7 @@ impl SimTx {
             Conflict::LockTimeout => "a lock took too long",
             Conflict::Lost => {
                 let (what, hint) = ("the connection was lost".to_owned(), "the connection is made again");
-                return StoreError::Unavailable { what, hint, source: None };
+                return StoreError::Unavailable { what, hint, permanent: false, source: None };
             }
         };
         StoreError::Busy(what.into())

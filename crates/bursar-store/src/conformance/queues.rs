@@ -366,6 +366,9 @@ pub(super) async fn jobs_and_queues_are_listed_in_pages(world: World) {
         assert!(!expected.is_empty(), "{filter:?}");
         for limit in [1, 7, 100] {
             assert_eq!(all(&filter, limit).await.iter().collect::<Vec<_>>(), expected, "{filter:?} by {limit}");
+            let newest = JobFilter { newest_first: true, ..filter.clone() };
+            let reversed: Vec<&Job> = expected.iter().rev().copied().collect();
+            assert_eq!(all(&newest, limit).await.iter().collect::<Vec<_>>(), reversed, "{newest:?} by {limit}");
         }
     }
     world.set_queue("set", QueueConfig { paused: true, ..QueueConfig::default() }).await;

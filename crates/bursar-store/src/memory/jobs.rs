@@ -24,8 +24,13 @@ impl Tables {
         limit: usize,
         now: Time,
     ) -> Vec<Job> {
-        let all = self.jobs.values().filter(|job| job.tenant == *tenant && after.is_none_or(|after| job.id > after));
-        all.filter(|job| filter.matches(job, now)).take(limit).cloned().collect()
+        let newest = filter.newest_first;
+        let beyond = |job: &&Job| after.is_none_or(|after| if newest { job.id < after } else { job.id > after });
+        let wanted = |job: &&Job| job.tenant == *tenant && beyond(job) && filter.matches(job, now);
+        match newest {
+            true => self.jobs.values().rev().filter(wanted).take(limit).cloned().collect(),
+            false => self.jobs.values().filter(wanted).take(limit).cloned().collect(),
+        }
     }
 
     pub(super) fn job_counts(&self) -> Vec<(JobState, i64)> {

@@ -57,7 +57,9 @@ pub(super) fn store_error(error: sqlx::Error) -> StoreError {
         _ => {}
     }
     let (what, hint) = describe(&code, &error);
-    StoreError::Unavailable { what: what.into(), hint, source: Some(Box::new(error)) }
+    // A login, a name, a permission or damage does not change by itself. A standby may become the primary.
+    let permanent = matches!(code.as_str(), "28P01" | "28000" | "3D000" | "42501" | "XX001" | "XX002");
+    StoreError::Unavailable { what: what.into(), hint, permanent, source: Some(Box::new(error)) }
 }
 
 /// Translates an error of a commit. If the connection is lost before the server answers, the outcome is unknown.

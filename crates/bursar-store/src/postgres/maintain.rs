@@ -49,7 +49,9 @@ impl Readiness {
     fn check(&self) -> Result<(), StoreError> {
         let failure = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match failure.filter(|failure| failure.at.elapsed() < UNREADY_AFTER_FAILURE) {
-            Some(Failure { what, hint, .. }) => Err(StoreError::Unavailable { what, hint, source: None }),
+            Some(Failure { what, hint, .. }) => {
+                Err(StoreError::Unavailable { what, hint, permanent: false, source: None })
+            }
             None => Ok(()),
         }
     }
@@ -163,6 +165,7 @@ impl Maintain for PostgresStore {
             return Err(StoreError::Unavailable {
                 what: "the database server does not accept writes".into(),
                 hint: "it is a standby or read-only: connect to the primary",
+                permanent: false,
                 source: None,
             });
         }

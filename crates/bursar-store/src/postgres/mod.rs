@@ -238,6 +238,7 @@ fn no_answer(within: Duration) -> StoreError {
     StoreError::Unavailable {
         what: format!("the database server did not answer within {within:?}"),
         hint: "nothing was changed; check that the server runs, and the host and port in its URL",
+        permanent: false,
         source: None,
     }
 }

@@ -281,6 +281,7 @@ fn connection_lost() -> StoreError {
     StoreError::Unavailable {
         what: "the connection for notifications was lost".into(),
         hint: "Bursar polls for jobs of other processes and reconnects",
+        permanent: false,
         source: None,
     }
 }
@@ -289,6 +290,7 @@ fn probe_lost() -> StoreError {
     StoreError::Unavailable {
         what: "a test notification did not arrive; a pooler in transaction mode drops notifications".into(),
         hint: "Bursar polls for jobs of other processes; to use notifications, connect it to the server directly",
+        permanent: false,
         source: None,
     }
 }

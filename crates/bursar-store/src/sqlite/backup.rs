@@ -145,7 +145,13 @@ fn check_destination(from: &Path, to: &Path, options: CopyOptions) -> Result<(),
 }
 
 fn copy_pages(from: &Path, to: &Path, progress: &CopyProgress) -> Result<u64, StoreError> {
-    let source = open_reader(from).map_err(|error| with_path(from, error))?;
+    // A copy needs no permission to write the source.
+    let readable = |conn: Connection| {
+        let read = conn.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()));
+        read.map(|()| conn).map_err(store_error)
+    };
+    let source = open_reader(from, false).and_then(readable).or_else(|_| open_reader(from, true));
+    let source = source.map_err(|error| with_path(from, error))?;
     source.execute_batch("BEGIN").map_err(store_error)?;
     // The first read pins the snapshot.
     match schema::version(&source).map_err(|error| with_path(from, error))? {
@@ -321,11 +327,11 @@ fn beside(path: &Path, end: &str) -> PathBuf {
 }
 
 fn refused(what: String, hint: &'static str) -> StoreError {
-    StoreError::Unavailable { what, hint, source: None }
+    StoreError::Unavailable { what, hint, permanent: true, source: None }
 }
 
 fn refused_by(what: &str, hint: &'static str, error: io::Error) -> StoreError {
-    StoreError::Unavailable { what: format!("{what} ({error})"), hint, source: Some(Box::new(error)) }
+    StoreError::Unavailable { what: format!("{what} ({error})"), hint, permanent: true, source: Some(Box::new(error)) }
 }
 
 fn unwritable(path: &Path, error: io::Error) -> StoreError {

@@ -24,7 +24,7 @@ impl ChangeCounter {
         let read = move || {
             let mut connection = connection.lock().unwrap_or_else(PoisonError::into_inner);
             if connection.is_none() {
-                *connection = shared.path.as_deref().map(open_reader).transpose()?;
+                *connection = shared.path.as_deref().map(|path| open_reader(path, shared.read_only)).transpose()?;
             }
             let conn = connection.as_ref().ok_or(StoreError::Closed)?;
             let mut statement = conn.prepare_cached("PRAGMA data_version").map_err(store_error)?;

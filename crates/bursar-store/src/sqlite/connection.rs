@@ -28,12 +28,39 @@ pub(super) fn open_durable(path: &Path) -> Result<Connection, StoreError> {
     Ok(conn)
 }
 
-/// Opens a connection that only reads.
-pub(super) fn open_reader(path: &Path) -> Result<Connection, StoreError> {
-    let conn = open(path, false).map_err(store_error)?;
+/// Opens a connection that only reads. With `read_only`, it needs no permission to write.
+pub(super) fn open_reader(path: &Path, read_only: bool) -> Result<Connection, StoreError> {
+    let conn = if read_only { open_read_only(path)? } else { open(path, false).map_err(store_error)? };
     configure(&conn)?;
     conn.execute_batch("PRAGMA query_only = 1").map_err(store_error)?;
     Ok(conn)
+}
+
+/// Opens a file that this user may not write. Without permission to write the folder, SQLite cannot create the write-ahead log and its
+/// index. If they are missing, everything is in the file itself, which is then read as it is.
+pub(super) fn open_read_only(path: &Path) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let read = |conn: Connection| {
+        conn.busy_timeout(BUSY_TIMEOUT)?;
+        conn.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
+        Ok(conn)
+    };
+    let opened = Connection::open_with_flags(path, flags).and_then(read);
+    let log = path.with_file_name(format!("{}-wal", path.file_name().unwrap_or_default().display()));
+    let opened = match opened {
+        Err(_) if std::fs::metadata(&log).map_or(true, |log| log.len() == 0) => {
+            Connection::open_with_flags(immutable_uri(path), flags | OpenFlags::SQLITE_OPEN_URI).and_then(read)
+        }
+        opened => opened,
+    };
+    opened.map_err(|error| store_error_at(path, error))
+}
+
+/// Returns the URI of a file that no process changes while it is open.
+fn immutable_uri(path: &Path) -> String {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let escaped = path.display().to_string().replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+    format!("file://{escaped}?immutable=1")
 }
 
 fn open(path: &Path, create: bool) -> rusqlite::Result<Connection> {

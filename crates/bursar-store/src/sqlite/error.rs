@@ -8,7 +8,8 @@ use crate::error::StoreError;
 
 /// Converts an error of SQLite into what it means for the caller.
 pub(crate) fn store_error(error: Error) -> StoreError {
-    let (what, hint) = match error.sqlite_error_code() {
+    let code = error.sqlite_error_code();
+    let (what, hint) = match code {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             return StoreError::Busy("another process is writing to the database file".into());
         }
@@ -19,11 +20,14 @@ pub(crate) fn store_error(error: Error) -> StoreError {
             "the database file is damaged, or is not a SQLite database",
             "nothing was overwritten; check the path, keep a copy of the file and run `bursar doctor`",
         ),
-        Some(ErrorCode::ReadOnly) => ("the database is read-only", "make the file and its folder writable"),
-        Some(ErrorCode::DiskFull) => ("the disk is full", "nothing was changed; free some space and retry"),
-        Some(ErrorCode::CannotOpen) => {
-            ("the database file cannot be opened", "check that its folder exists and may be written")
+        Some(ErrorCode::ReadOnly) => {
+            ("the database is read-only", "nothing was changed; make the file and its folder writable for this user")
         }
+        Some(ErrorCode::DiskFull) => ("the disk is full", "nothing was changed; free some space and retry"),
+        Some(ErrorCode::CannotOpen) => (
+            "the database file cannot be opened",
+            "check the path, and that this user may read and write the file and its folder",
+        ),
         Some(ErrorCode::PermissionDenied) => {
             ("access to the database file was denied", "check the permissions of the file")
         }
@@ -33,7 +37,8 @@ pub(crate) fn store_error(error: Error) -> StoreError {
         Some(ErrorCode::OperationInterrupted) => return StoreError::Closure("did not end in time".into()),
         _ => ("SQLite refused a statement", "nothing was changed; run `bursar doctor`"),
     };
-    StoreError::Unavailable { what: what.into(), hint, source: Some(Box::new(error)) }
+    let passes = matches!(code, Some(ErrorCode::DiskFull | ErrorCode::SystemIoFailure));
+    StoreError::Unavailable { what: what.into(), hint, permanent: !passes, source: Some(Box::new(error)) }
 }
 
 /// Converts an error of SQLite and names the file.
@@ -44,8 +49,8 @@ pub(super) fn store_error_at(path: &Path, error: Error) -> StoreError {
 /// Adds the path of the file to an error.
 pub(super) fn with_path(path: &Path, error: StoreError) -> StoreError {
     match error {
-        StoreError::Unavailable { what, hint, source } => {
-            StoreError::Unavailable { what: format!("{what} ({})", path.display()), hint, source }
+        StoreError::Unavailable { what, hint, permanent, source } => {
+            StoreError::Unavailable { what: format!("{what} ({})", path.display()), hint, permanent, source }
         }
         other => other,
     }

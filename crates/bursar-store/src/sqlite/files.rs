@@ -75,6 +75,7 @@ impl Files {
                     return Err(StoreError::Unavailable {
                         what: format!("the {} of the database cannot be checked", file.what),
                         hint: "check the disk and the permissions of the folder",
+                        permanent: false,
                         source: Some(Box::new(source)),
                     });
                 }
@@ -116,7 +117,7 @@ impl Files {
                     ("the folder of the database cannot be written", "check the disk and the permissions of the folder")
                 }
             };
-            StoreError::Unavailable { what: what.into(), hint, source: Some(Box::new(source)) }
+            StoreError::Unavailable { what: what.into(), hint, permanent: false, source: Some(Box::new(source)) }
         })
     }
 }
@@ -133,6 +134,7 @@ fn gone_error(what: &str) -> StoreError {
     StoreError::Unavailable {
         what: format!("the {what} of the database was deleted or replaced while in use"),
         hint: "put the file back or restore a backup, and restart; writes are refused until then",
+        permanent: false,
         source: None,
     }
 }

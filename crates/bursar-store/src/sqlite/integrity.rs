@@ -23,6 +23,7 @@ pub(super) fn check(shared: &Shared, conn: &Connection, path: &Path) -> Result<(
             return Err(StoreError::Unavailable {
                 what: format!("the database file is damaged ({}): {result}", path.display()),
                 hint: "nothing was overwritten; keep a copy of the file and restore a backup",
+                permanent: true,
                 source: None,
             });
         }

@@ -96,7 +96,17 @@ impl SqliteStore {
         SqliteStore::start(None, Setup { migrate: true, ..setup }).await
     }
 
+    /// Opens a database file for reading. It needs no permission to write the file or its folder, and every write fails. The file is
+    /// neither created nor migrated.
+    pub async fn open_read_only(path: impl AsRef<Path>, setup: Setup) -> Result<SqliteStore, StoreError> {
+        SqliteStore::start_with(Some(path.as_ref().to_owned()), Setup { migrate: false, ..setup }, true).await
+    }
+
     async fn start(path: Option<PathBuf>, setup: Setup) -> Result<SqliteStore, StoreError> {
+        SqliteStore::start_with(path, setup, false).await
+    }
+
+    async fn start_with(path: Option<PathBuf>, setup: Setup, read_only: bool) -> Result<SqliteStore, StoreError> {
         let clock = setup.clock.clone().unwrap_or_else(|| Arc::new(SystemClock));
         let shared = Arc::new(Shared {
             setup,
@@ -106,6 +116,7 @@ impl SqliteStore {
             latest: AtomicI64::new(i64::MIN),
             files: path.as_deref().map(Files::of),
             path,
+            read_only,
         });
         let opened = shared.clone();
         let prepare = move || {
@@ -179,7 +190,7 @@ impl SqliteStore {
         let (shared, readers) = (self.shared.clone(), self.readers.clone());
         let run = move || {
             let idle = readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
-            let conn = idle.map_or_else(|| open_reader(&path), Ok)?;
+            let conn = idle.map_or_else(|| open_reader(&path, shared.read_only), Ok)?;
             let execute = |sql| conn.prepare_cached(sql)?.execute([]);
             execute("BEGIN").map_err(store_error)?;
             let answer = query(&shared, &conn);

@@ -50,6 +50,7 @@ impl ProcessLock {
                 StoreError::Unavailable {
                     what: format!("the lock file beside the database cannot be opened ({})", path.display()),
                     hint: "make the folder of the database writable",
+                    permanent: true,
                     source: Some(Box::new(source)),
                 }
             })
@@ -103,6 +104,7 @@ fn lock(file: &File, steps: (Duration, Duration), waited: &mut Duration) -> Resu
                 return Err(StoreError::Unavailable {
                     what: "the lock file beside the database cannot be locked".into(),
                     hint: "use a local disk: network file systems often lack locks",
+                    permanent: true,
                     source: Some(Box::new(source)),
                 });
             }

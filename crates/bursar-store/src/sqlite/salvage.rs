@@ -31,7 +31,7 @@ pub async fn salvage(damaged: &Path, to: &Path, setup: Setup) -> Result<u64, Sto
 /// that the last one is at `now`, but never before an earlier event ([`ClockCorrection`]). Returns how many events the journal had, and how
 /// far the last ones were moved. After an error no file is left.
 pub async fn set_clock_back(ahead: &Path, to: &Path, setup: Setup, now: Time) -> Result<(u64, Span), StoreError> {
-    let from = open_read_only(ahead)?;
+    let from = open_damaged(ahead)?;
     let one = |sql: &str| from.query_row(sql, [now.micros()], |row| row.get::<_, Option<i64>>(0)).map_err(store_error);
     let before = one("SELECT max(at) FROM bursar_journal WHERE at <= ?1")?;
     let first = one("SELECT min(at) FROM bursar_journal WHERE at > ?1")?;
@@ -42,6 +42,7 @@ pub async fn set_clock_back(ahead: &Path, to: &Path, setup: Setup, now: Time) ->
     let clock = clock.ok_or_else(|| StoreError::Unavailable {
         what: "the instants of the journal cannot be moved back".into(),
         hint: "nothing was changed; no event is after the clock, or the events before it leave no room",
+        permanent: true,
         source: None,
     })?;
     drop(from);
@@ -53,6 +54,7 @@ async fn make(from: &Path, to: &Path, setup: Setup, clock: Option<ClockCorrectio
         return Err(StoreError::Unavailable {
             what: format!("{} already exists", to.display()),
             hint: "nothing was changed; move it away first",
+            permanent: true,
             source: None,
         });
     }
@@ -67,13 +69,14 @@ async fn make(from: &Path, to: &Path, setup: Setup, clock: Option<ClockCorrectio
     made
 }
 
-fn open_read_only(path: &Path) -> Result<Connection, StoreError> {
+/// Opens a file without reading it, because it may be damaged.
+fn open_damaged(path: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     Connection::open_with_flags(path, flags).map_err(store_error)
 }
 
 async fn fill(from: &Path, to: &Path, setup: Setup, clock: Option<ClockCorrection>) -> Result<u64, StoreError> {
-    let from = open_read_only(from)?;
+    let from = open_damaged(from)?;
     let store = SqliteStore::open(to, Setup { migrate: true, ..setup }).await?;
     let copied = store
         .writer()?

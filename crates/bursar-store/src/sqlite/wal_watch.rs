@@ -106,6 +106,7 @@ mod inotify {
         StoreError::Unavailable {
             what: format!("the write-ahead log cannot be watched: {error}"),
             hint: "Bursar polls for commits of other processes instead",
+            permanent: false,
             source: Some(Box::new(error)),
         }
     }

@@ -32,7 +32,7 @@ use crate::error::StoreError;
 use crate::sqlite::SqliteStore;
 use crate::sqlite::caller_transaction::check_open;
 use crate::sqlite::checkpoint::Checkpoints;
-use crate::sqlite::connection::{configure, open_writer, retry_busy, sync_commits};
+use crate::sqlite::connection::{configure, open_read_only, open_writer, retry_busy, sync_commits};
 use crate::sqlite::error::store_error;
 use crate::sqlite::files::Files;
 use crate::sqlite::process_lock::ProcessLock;
@@ -69,6 +69,8 @@ pub(super) struct Shared {
     pub(super) path: Option<PathBuf>,
     /// `None` for a database in memory.
     pub(super) files: Option<Files>,
+    /// Whether the file is open for reading only.
+    pub(super) read_only: bool,
 }
 
 /// The statements that ran, and the steps that SQLite's virtual machine took.
@@ -110,6 +112,7 @@ impl Handle {
         builder.spawn(run).map_err(|source| StoreError::Unavailable {
             what: "the writer thread cannot be started".into(),
             hint: "check the limits on threads",
+            permanent: false,
             source: Some(Box::new(source)),
         })?;
         Ok((Handle(sender), on_close))
@@ -134,6 +137,7 @@ impl Writer {
     pub(super) fn open(shared: Arc<Shared>) -> Result<Writer, StoreError> {
         let (conn, process_lock) = match &shared.path {
             None => (Connection::open_in_memory().map_err(store_error)?, ProcessLock::none()),
+            Some(path) if shared.read_only => (open_read_only(path)?, ProcessLock::none()),
             // The lock files are created only beside a file that is a database.
             Some(path) => (open_writer(path, shared.setup.migrate)?, ProcessLock::beside(path)?),
         };
@@ -147,6 +151,9 @@ impl Writer {
             second_thread: SecondThread::default(),
             last_batch: None,
         };
+        if writer.shared.read_only {
+            return Ok(writer);
+        }
         writer.set_durable()?;
         let path = writer.shared.path.as_deref();
         writer.checkpoints = path.map(|path| Checkpoints::new(&writer.conn, path));
@@ -161,6 +168,7 @@ impl Writer {
             return Err(StoreError::Unavailable {
                 what: format!("the database cannot use a write-ahead log (its journal mode is {mode})"),
                 hint: "use a local disk and a writable folder",
+                permanent: true,
                 source: None,
             });
         }

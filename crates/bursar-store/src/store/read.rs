@@ -65,7 +65,7 @@ pub trait Read: Send + Sync + 'static {
 
     /// Returns a job, live or finished.
     async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError>;
-    /// Lists the jobs of a tenant that match a filter, after an id, in order of ids.
+    /// Lists the jobs of a tenant that match a filter, after an id, in order of ids; or before it, the newest first, if the filter says so.
     async fn list_jobs(
         &self,
         tenant: &Tenant,

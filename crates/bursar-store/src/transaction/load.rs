@@ -310,6 +310,7 @@ fn unknown_zone(zone: &Zone) -> StoreError {
     StoreError::Unavailable {
         what: format!("the journal has windows in the time zone {zone}, which this build does not know"),
         hint: "use a build with newer zone data",
+        permanent: true,
         source: None,
     }
 }

@@ -31,8 +31,8 @@ impl Voice {
 impl Problem {
     /// Returns what the reader can do about the problem; `None` if the detail says it already, or nothing helps.
     pub fn hint(&self, voice: Voice) -> Option<String> {
-        // Such a detail names the command that helps.
-        if self.detail.contains("`bursar ") {
+        // Such a detail names the command or the name that helps.
+        if self.detail.contains("`bursar ") || self.detail.contains("did you mean ") {
             return None;
         }
         let hint = match self.kind {
@@ -72,7 +72,7 @@ impl Problem {
             ),
             Kind::Unauthorized => voice.say(
                 "send the header Authorization: Bearer TOKEN with a token that is neither expired nor revoked",
-                "pass a valid token with BURSAR_TOKEN, BURSAR_TOKEN_FILE or --token",
+                "set BURSAR_TOKEN or BURSAR_TOKEN_FILE, or pass --token; the first start of a server printed the operator's token",
             ),
             Kind::UnsupportedMediaType => voice.say("send the header Content-Type: application/json", ""),
             Kind::MethodNotAllowed => voice.say("the header Allow lists the methods of this path", ""),
@@ -100,26 +100,43 @@ fn unknown_scope(scope: Option<&str>, voice: Voice) -> String {
     )
 }
 
+/// A limit that has too little left.
+struct Shortage<'a> {
+    scope: &'a str,
+    wait: Option<i64>,
+}
+
+impl Shortage<'_> {
+    /// Returns how long it lasts; without an estimate, for ever.
+    fn lasts(&self) -> i64 {
+        self.wait.unwrap_or(i64::MAX)
+    }
+}
+
 /// Returns what to do about a refusal by a limit, a freeze or a grant.
 fn refused(violations: &[ViolationAnswer], voice: Voice) -> Option<String> {
-    let mut limit: Option<((bool, i64), &str, i64, Option<i64>)> = None;
+    // What all limits leave.
+    let mut fits = i64::MAX;
+    let mut limit: Option<Shortage<'_>> = None;
     for violation in violations {
         match violation {
             ViolationAnswer::Frozen { scope } => return Some(frozen(scope, voice)),
             ViolationAnswer::Grant { .. } => return Some(grant(voice)),
             // The limit that keeps the request out the longest decides what helps.
             ViolationAnswer::Limit { scope, available, retry_after_ms, .. } => {
-                let seen = (retry_after_ms.is_none(), retry_after_ms.unwrap_or(i64::MAX));
-                if limit.is_none_or(|(longest, ..)| longest < seen) {
-                    limit = Some((seen, scope, *available, *retry_after_ms));
+                fits = fits.min(*available);
+                let seen = Shortage { scope, wait: *retry_after_ms };
+                if limit.as_ref().is_none_or(|longest| longest.lasts() < seen.lasts()) {
+                    limit = Some(seen);
                 }
             }
         }
     }
-    let (_, scope, available, wait) = limit?;
+    let Shortage { scope, wait } = limit?;
     let mut text = String::from("nothing was changed; ");
-    if available > 0 {
-        let _ = write!(text, "request at most {available}, ");
+    if fits > 0 {
+        // The command line has shown what is left, in the unit of the budget.
+        text.push_str(&voice.say(format!("request at most {fits}, "), "request less, "));
     }
     if let Some(wait) = wait {
         let _ = write!(text, "wait about {} (an estimate), ", about(Span::from_millis(wait.max(0).unsigned_abs())));
@@ -192,7 +209,7 @@ mod tests {
             (
                 refused(vec![limit(3, day)]),
                 "nothing was changed; request at most 3, wait about 2 days (an estimate), or raise the limit with PUT /v1/budgets/team%201",
-                "nothing was changed; request at most 3, wait about 2 days (an estimate), or raise the limit with `bursar budget define 'team 1'`",
+                "nothing was changed; request less, wait about 2 days (an estimate), or raise the limit with `bursar budget define 'team 1'`",
             ),
             (
                 refused(vec![limit(0, None), limit(3, day)]),

@@ -175,6 +175,14 @@ impl Bursar {
         Ok(self.inner.store.job_counts().await?)
     }
 
+    /// Returns the tenants that have scopes, in order. It reads at most the first `limit` scopes of all tenants.
+    pub async fn tenants(&self, limit: usize) -> Result<Vec<Tenant>, Error> {
+        let scopes = self.inner.store.list_scope_keys(None, limit).await?;
+        let mut tenants: Vec<Tenant> = scopes.into_iter().map(|(tenant, _)| tenant).collect();
+        tenants.dedup();
+        Ok(tenants)
+    }
+
     /// Verifies that the stored balances equal the sums of holds and postings.
     pub async fn verify(&self) -> Result<Report, Error> {
         Ok(self.inner.store.verify().await?)

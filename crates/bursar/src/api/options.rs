@@ -25,6 +25,7 @@ pub struct Options {
     clock: Option<Arc<dyn Clock>>,
     ids: Option<Arc<Mutex<dyn IdSource + Send>>>,
     migrate: bool,
+    read_only: bool,
     engine: EngineOptions,
     background: BackgroundOptions,
     postgres: PostgresOptions,
@@ -38,6 +39,7 @@ impl Options {
             clock: None,
             ids: None,
             migrate: true,
+            read_only: false,
             engine: EngineOptions {
                 queue: Options::QUEUE,
                 batch: Options::BATCH,
@@ -85,6 +87,13 @@ impl Options {
     /// Sets whether to create or upgrade the tables when opening. If not, opening a database that needs it fails.
     pub fn migrate(self, migrate: bool) -> Options {
         Options { migrate, ..self }
+    }
+
+    /// Sets whether to open a SQLite file for reading only. Reading then needs no permission to write the file or its folder, every
+    /// write fails, and the tables are not migrated. Has no effect on PostgreSQL, where the permissions of the user decide. Turn
+    /// maintenance off as well ([`Options::upkeep`]).
+    pub fn read_only(self, read_only: bool) -> Options {
+        Options { read_only, ..self }
     }
 
     /// Sets how often background maintenance sweeps holds and tidies scopes; `None` for no maintenance at all.
@@ -159,7 +168,11 @@ impl Options {
                 (Backend::Sqlite(store.clone()), store)
             }
             Location::File(path) => {
-                let store = Arc::new(SqliteStore::open(path, setup).await?);
+                let store = match self.read_only {
+                    true => SqliteStore::open_read_only(path, setup).await?,
+                    false => SqliteStore::open(path, setup).await?,
+                };
+                let store = Arc::new(store);
                 engine.committers = 1;
                 (Backend::Sqlite(store.clone()), store)
             }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bursar_core::context::Actor;
 use bursar_core::job::{Finish, HeartbeatItem, Job, LeaseRequest, Order};
+use bursar_store::StoreError;
 use bursar_worker::{LeasedJob, NotTaken, Progress, Source, SourceError, Worker};
 
 use crate::api::instance::Bursar;
@@ -99,6 +100,10 @@ fn source_error(error: Error) -> SourceError {
         Error::Refused(refusal) => SourceError::Refused(refusal),
         error if error.is_closed() => SourceError::Closed,
         error if error.is_transient() => SourceError::Transient(Box::new(error)),
+        // A worker goes on when the permissions or the file have been corrected.
+        Error::Store(error) if matches!(*error, StoreError::Unavailable { .. }) => {
+            SourceError::Transient(Box::new(Error::Store(error)))
+        }
         error => SourceError::Failed(Box::new(error)),
     }
 }

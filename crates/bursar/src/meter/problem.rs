@@ -92,7 +92,7 @@ impl std::fmt::Display for QuotaExceeded {
             }
         }
         match self.retry_after {
-            Some(wait) => write!(f, "; retry after {} s", seconds(wait).max(1)),
+            Some(wait) => write!(f, "; retry in about {} s (an estimate)", seconds(wait).max(1)),
             None => f.write_str("; waiting alone does not help"),
         }
     }

@@ -270,7 +270,7 @@ async fn each_tenant_has_its_own_quotas(url: String) {
     let exceeded = other.check_and_record(&caller(1), 1).await.unwrap().unwrap_err();
     assert_eq!(
         exceeded.to_string(),
-        "quota exceeded; nothing was charged; 0 of 10 (hour@UTC) are left, the request costs 1; retry after 3600 s"
+        "quota exceeded; nothing was charged; 0 of 10 (hour@UTC) are left, the request costs 1; retry in about 3600 s (an estimate)"
     );
     app.books_are_right().await;
 }

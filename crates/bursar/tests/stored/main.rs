@@ -162,7 +162,9 @@ async fn balances(bursar: &Bursar, scope: &str) -> String {
 }
 
 fn shown_balances(view: &bursar::BudgetView) -> String {
-    let shown = view.balances.iter().map(|balance| format!("{} {}+{}", balance.window, balance.posted, balance.held));
+    let mut balances: Vec<_> = view.balances.iter().collect();
+    balances.sort_by(|a, b| a.window.cmp(&b.window));
+    let shown = balances.iter().map(|balance| format!("{} {}+{}", balance.window, balance.posted, balance.held));
     shown.collect::<Vec<_>>().join(", ")
 }
 

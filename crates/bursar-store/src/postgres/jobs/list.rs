@@ -13,14 +13,14 @@ use bursar_core::name::{FlowKey, Queue, ScheduleName, Tenant};
 use bursar_core::page;
 use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
 use bursar_core::time::Time;
-use sqlx::{PgConnection, Row};
+use sqlx::{AssertSqlSafe, PgConnection, Row};
 use uuid::Uuid;
 
 use super::{attach_job_payloads, columns, detached_payloads, unpack_live};
 use crate::codec::{Packed, from_json, stored_name};
 use crate::error::StoreError;
 use crate::figures::{Cost, CostMark, DueJobs, HeldMark, HeldSum, JobFilter, SplitSum, first_after};
-use crate::job_list::{JobList, JobTable, PAGE};
+use crate::job_list::{JobList, JobTable, PAGE, page_order};
 use crate::job_row::{state_number, state_of};
 use crate::postgres::PostgresStore;
 use crate::postgres::error::store_error;
@@ -386,14 +386,14 @@ async fn live_page(
     filter: &JobFilter,
     after: Option<JobId>,
 ) -> Result<Vec<Job>, StoreError> {
-    let sql = concat!(
-        "SELECT ",
-        columns!(),
-        " FROM bursar.jobs j WHERE j.id > $1 AND j.tenant = $2 AND ($3::text IS NULL OR j.queue = $3)
-            AND ($4::text IS NULL OR j.flow = $4) ORDER BY j.id LIMIT $5"
+    let (beyond, direction, first) = page_order(filter, after);
+    let sql = format!(
+        "SELECT {} FROM bursar.jobs j WHERE j.id {beyond} $1 AND j.tenant = $2 AND ($3::text IS NULL OR j.queue = $3)
+            AND ($4::text IS NULL OR j.flow = $4) ORDER BY j.id {direction} LIMIT $5",
+        columns!()
     );
-    let rows = sqlx::query(sql)
-        .bind(Uuid::from_u128(after.map_or(0, |after| after.0)))
+    let rows = sqlx::query(AssertSqlSafe(sql))
+        .bind(Uuid::from_u128(first))
         .bind(tenant.as_str())
         .bind(filter.queue.as_ref().map(Queue::as_str))
         .bind(filter.key.as_ref().map(|key| key.as_str()))
@@ -411,11 +411,14 @@ async fn ended_page(
     filter: &JobFilter,
     after: Option<JobId>,
 ) -> Result<Vec<Job>, StoreError> {
-    let sql = "SELECT data FROM bursar.ended_jobs WHERE id > $1 AND tenant = $2 AND ($3::text IS NULL OR queue = $3)
+    let (beyond, direction, first) = page_order(filter, after);
+    let sql = format!(
+        "SELECT data FROM bursar.ended_jobs WHERE id {beyond} $1 AND tenant = $2 AND ($3::text IS NULL OR queue = $3)
         AND ($4::smallint IS NULL OR state = $4) AND ($5::text IS NULL OR fingerprint IS NULL OR fingerprint = $5)
-        ORDER BY id LIMIT $6";
-    let rows = sqlx::query(sql)
-        .bind(Uuid::from_u128(after.map_or(0, |after| after.0)))
+        ORDER BY id {direction} LIMIT $6"
+    );
+    let rows = sqlx::query(AssertSqlSafe(sql))
+        .bind(Uuid::from_u128(first))
         .bind(tenant.as_str())
         .bind(filter.queue.as_ref().map(Queue::as_str))
         .bind(filter.state.map(|state| state_number(state) as i16))

@@ -17,7 +17,7 @@ use super::{LIVE, LastNames};
 use crate::codec::{from_json, stored_name};
 use crate::error::StoreError;
 use crate::figures::{Cost, CostMark, DueJobs, HeldMark, HeldSum, JobFilter, SplitSum, first_after};
-use crate::job_list::{JobList, JobTable, PAGE};
+use crate::job_list::{JobList, JobTable, PAGE, page_order};
 use crate::job_row::{state_number, state_of};
 use crate::sqlite::error::store_error;
 use crate::sqlite::read::fill_page;
@@ -68,14 +68,14 @@ fn live_page(
     filter: &JobFilter,
     after: Option<JobId>,
 ) -> Result<Vec<Job>, StoreError> {
+    let (beyond, direction, first) = page_order(filter, after);
     let sql = format!(
-        "{LIVE} WHERE id > ?1 AND tenant = ?2 AND (?3 IS NULL OR queue = ?3) AND (?4 IS NULL OR flow = ?4)
-         ORDER BY id LIMIT ?5"
+        "{LIVE} WHERE id {beyond} ?1 AND tenant = ?2 AND (?3 IS NULL OR queue = ?3) AND (?4 IS NULL OR flow = ?4)
+         ORDER BY id {direction} LIMIT ?5"
     );
     let (queue, flow) = (filter.queue.as_ref().map(Queue::as_str), filter.key.as_ref().map(|key| key.as_str()));
-    let after = id(after.map_or(0, |after| after.0));
     let mut names = LastNames::default();
-    rows.all(&sql, params![after, tenant.as_str(), queue, flow, PAGE as i64], |row| names.read_live(row))
+    rows.all(&sql, params![id(first), tenant.as_str(), queue, flow, PAGE as i64], |row| names.read_live(row))
 }
 
 fn ended_page(
@@ -84,14 +84,16 @@ fn ended_page(
     filter: &JobFilter,
     after: Option<JobId>,
 ) -> Result<Vec<Job>, StoreError> {
-    let sql = "SELECT data FROM bursar_ended_jobs
-        WHERE id > ?1 AND tenant = ?2 AND (?3 IS NULL OR queue = ?3) AND (?4 IS NULL OR state = ?4)
+    let (beyond, direction, first) = page_order(filter, after);
+    let sql = format!(
+        "SELECT data FROM bursar_ended_jobs
+         WHERE id {beyond} ?1 AND tenant = ?2 AND (?3 IS NULL OR queue = ?3) AND (?4 IS NULL OR state = ?4)
             AND (?5 IS NULL OR fingerprint IS NULL OR fingerprint = ?5)
-        ORDER BY id LIMIT ?6";
+         ORDER BY id {direction} LIMIT ?6"
+    );
     let (queue, state) = (filter.queue.as_ref().map(Queue::as_str), filter.state.map(state_number));
-    let after = id(after.map_or(0, |after| after.0));
-    let params = params![after, tenant.as_str(), queue, state, filter.dead_fingerprint(), PAGE as i64];
-    rows.all(sql, params, |row| unpack(row, 0))
+    let params = params![id(first), tenant.as_str(), queue, state, filter.dead_fingerprint(), PAGE as i64];
+    rows.all(&sql, params, |row| unpack(row, 0))
 }
 
 pub(in crate::sqlite) fn list_queues(

@@ -276,6 +276,7 @@ mod tests {
                 latest: AtomicI64::new(i64::MIN),
                 path: None,
                 files: None,
+                read_only: false,
             };
             let mut writer = Writer::open(Arc::new(shared)).unwrap();
             writer.transaction(|_, conn| schema::migrate(conn)).unwrap();
