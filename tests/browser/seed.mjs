@@ -3,11 +3,12 @@
 const USD = 1_000_000;
 const CENT = USD / 100;
 
-/** Fills a new database and returns the ids that tests open. */
-export async function seed(server) {
+/** Fills a new database and returns the ids that tests open. `history` spends before the last jobs come. */
+export async function seed(server, history = opening) {
   const api = server.api();
   await budgets(api);
   await queues(api);
+  await history(api);
   const jobs = await jobsInEveryState(api);
   const holds = await liveHolds(api);
   const grants = [];
@@ -45,6 +46,9 @@ async function budgets(api) {
   await define('acme/media/pixel', [rolling(20)]);
   await define('acme/support', [rolling(12)]);
   await api.budget('tokens/gateway', { unit: 'tokens', limits: [{ amount: 500_000, window: 'bucket', refill: 10_000, length_ms: 3_600_000 }] });
+}
+
+async function opening(api) {
   for (const [scope, cents] of [['acme/research/scout', 310], ['acme/research/scout', 190], ['acme/research/sage', 890],
     ['acme/media/pixel', 730], ['acme/media', 2_400], ['acme/support', 410], ['acme/research/sage', 120]]) {
     await api.spend(scope, cents * CENT);

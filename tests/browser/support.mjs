@@ -42,9 +42,10 @@ function run(program, options, folder, env, pattern) {
 
 /** A server on a SQLite file of its own. */
 export class Server {
-  /** Starts a server on a free port. `settings` are further options of `bursar serve`. */
-  static async start(settings = []) {
+  /** Starts a server on a free port. `settings` are further options of `bursar serve`, `env` is added to its environment. */
+  static async start(settings = [], env = {}) {
     const server = new Server();
+    server.env = env;
     server.folder = mkdtempSync(join(tmpdir(), 'bursar-browser-'));
     process.once('exit', () => rmSync(server.folder, { recursive: true, force: true }));
     server.settings = settings;
@@ -55,7 +56,7 @@ export class Server {
   async begin(port) {
     const options = ['serve', '--database', `sqlite://${join(this.folder, 'bursar.db')}`];
     options.push('--listen', `127.0.0.1:${port}`, '--log-level', 'warn', ...this.settings);
-    const env = { BURSAR_OPERATOR_TOKEN: OPERATOR };
+    const env = { BURSAR_OPERATOR_TOKEN: OPERATOR, ...this.env };
     this.process = run(PROGRAM, options, this.folder, env, /listening on (http:\/\/\S+)/);
     this.url = (await this.process.found)[1];
     this.port = Number(new URL(this.url).port);
