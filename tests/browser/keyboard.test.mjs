@@ -18,6 +18,7 @@ describe('by keyboard', () => {
 
   /** Opens the palette, types a text and waits for a result. */
   async function find(visitor, text, result) {
+    if (visitor.page.url() === 'about:blank') await visitor.open('/');
     await visitor.page.keyboard.press('Control+k');
     await visitor.page.waitForSelector('dialog.palette[open]');
     await visitor.page.keyboard.type(text);
@@ -162,6 +163,7 @@ describe('by keyboard', () => {
 
   test('the navigation opens on a narrow screen by keyboard', async () => {
     const visitor = await Visitor.signedIn(browser, server, OPERATOR, { width: 390 });
+    await visitor.open('/');
     assert.ok(await visitor.page.locator('nav#nav').isHidden());
     await visitor.page.locator('button.nav-toggle').focus();
     await visitor.page.keyboard.press('Enter');
@@ -185,6 +187,7 @@ describe('by keyboard', () => {
 
   test('the chosen theme stays after the page is loaded again', async () => {
     const visitor = await Visitor.signedIn(browser, server, OPERATOR, { scheme: 'light' });
+    await visitor.open('/');
     const ground = () => visitor.page.evaluate(() => getComputedStyle(document.body).backgroundColor);
     const light = await ground();
     await visitor.page.locator('header details.menu summary').last().click();

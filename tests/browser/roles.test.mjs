@@ -145,6 +145,7 @@ describe('roles', () => {
 
   test('the name of the visitor and the role are on every page', async () => {
     const visitor = await Visitor.signedIn(browser, server, seeded.keys.viewer);
+    await visitor.open('/');
     await visitor.page.locator('header details.menu summary').last().click();
     assert.match(await visitor.page.locator('header').innerText(), /viewer/);
     assert.match(await visitor.page.locator('header').innerText(), /Signed in as audit/);
@@ -198,6 +199,7 @@ describe('tenants', () => {
 
   test('an admin cannot act in another tenant', async () => {
     const visitor = await Visitor.signedIn(browser, server, anna);
+    await visitor.open('/');
     const form = await visitor.page.locator('form[action="/logout"] input[name=form]').getAttribute('value');
     const answer = await visitor.context.request.post('/budgets/beta-money/freeze?tenant=beta', { form: { form }, maxRedirects: 0 });
     assert.ok([403, 404].includes(answer.status()), String(answer.status()));

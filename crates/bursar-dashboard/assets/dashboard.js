@@ -48,7 +48,7 @@ document.addEventListener("keydown", (event) => {
 
 // Palette: ⌘K or Ctrl K; the .search link leads to the search page without script.
 const palette = document.querySelector("dialog.palette");
-// Marks the link that Enter opens; none while the results of what was typed are not there yet.
+// Marks the link that Enter opens.
 const choose = (chosen) => {
   for (const link of palette.querySelectorAll(".palette-list a")) {
     link.classList.toggle("is-active", link === chosen);
@@ -326,16 +326,20 @@ setInterval(() => {
 if (palette) {
   const input = palette.querySelector("input[name=q]");
   const found = palette.querySelector(".palette-list");
-  const pages = found.innerHTML;
+  const pages = [...found.querySelectorAll("a")];
   let latest = 0;
+  const show = (links) => {
+    found.replaceChildren(...links);
+    links.forEach((link, place) => { link.id = `found-${place}`; });
+  };
   input.addEventListener("input", async () => {
     const text = input.value.trim();
     const mine = ++latest;
-    choose(null);
-    if (!text) {
-      found.innerHTML = pages;
-      return;
-    }
+    // Pages are found at once; Enter searches on the server if there are none.
+    const named = pages.filter((link) => link.textContent.toLowerCase().includes(text.toLowerCase()));
+    show(named);
+    choose(text ? named[0] : null);
+    if (!text) return;
     const url = new URL("/search", location.origin);
     url.searchParams.set("q", text);
     url.searchParams.set("part", "1");
@@ -343,12 +347,9 @@ if (palette) {
     if (tenant) url.searchParams.set("tenant", tenant.value);
     const answer = await fetch(url, { credentials: "same-origin" });
     if (mine !== latest || !answer.ok) return;
-    const all = document.createElement("div");
-    all.innerHTML = pages;
-    const named = [...all.querySelectorAll("a")].filter((link) => link.textContent.toLowerCase().includes(text.toLowerCase()));
-    found.innerHTML = await answer.text();
-    found.append(...named);
-    found.querySelectorAll("a").forEach((link, place) => { link.id = `found-${place}`; });
+    const results = new DOMParser().parseFromString(await answer.text(), "text/html");
+    if (mine !== latest) return;
+    show([...results.querySelectorAll("a"), ...named]);
     choose(found.querySelector("a"));
   });
 }
