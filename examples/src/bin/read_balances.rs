@@ -24,7 +24,10 @@ async fn main() -> Result<(), Failure> {
         let left = balance.remaining.unwrap_or_default();
         let resets = balance.end.map_or("slides".to_owned(), |end| format!("resets {}", relative(end, now)));
         let shown = [balance.posted, balance.held, left, limit].map(|amount| unit.format(amount));
-        println!("{}: {} spent, {} held, {} left of {}, {resets}", balance.window, shown[0], shown[1], shown[2], shown[3]);
+        println!(
+            "{}: {} spent, {} held, {} left of {}, {resets}",
+            balance.window, shown[0], shown[1], shown[2], shown[3]
+        );
     }
 
     // Whether an amount would fit right now, without holding it.
