@@ -162,7 +162,12 @@ if (source) {
       if (answer.type === "opaqueredirect") {
         location.assign(`/login?expired=1&next=${encodeURIComponent(location.pathname + location.search)}`);
       }
-      else if (answer.ok) replace(new DOMParser().parseFromString(await answer.text(), "text/html"));
+      else if (answer.ok) {
+        const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+        if (mode === "announce" && !showing && rows().length) update(page);
+        else replace(page);
+        showing = false;
+      }
     } catch {
       due = true;
     } finally {
@@ -193,6 +198,23 @@ if (source) {
   const noLongerUsed = () => requestAnimationFrame(() => { if (waiting) replace(waiting); });
   for (const kind of ["toggle", "focusout", "change"]) document.addEventListener(kind, noLongerUsed, true);
 
+  // A list whose rows must not move: rows that are there change in place, those that left fade, and new ones are only counted.
+  let showing = false;
+  const rows = () => document.querySelectorAll("[data-live] tbody tr[id]");
+  const update = (page) => {
+    const next = new Map([...page.querySelectorAll("[data-live] tbody tr[id]")].map((row) => [row.id, row]));
+    for (const row of rows()) {
+      const now = next.get(row.id);
+      next.delete(row.id);
+      row.classList.toggle("is-gone", !now);
+      const used = row.contains(document.activeElement) || row.querySelector("input:checked");
+      if (now && !used && row.innerHTML !== now.innerHTML) row.innerHTML = now.innerHTML;
+    }
+    if (!news) return;
+    news.hidden = next.size === 0;
+    news.textContent = `${next.size} new ${next.size === 1 ? news.dataset.one ?? "row" : news.dataset.news}: show`;
+  };
+
   let timer = 0;
   const soon = () => {
     due = true;
@@ -214,6 +236,7 @@ if (source) {
   news?.addEventListener("click", () => {
     count = 0;
     news.hidden = true;
+    showing = true;
     soon();
   });
 
@@ -266,7 +289,7 @@ if (source) {
       if (event.kind === "progress") {
         report = event;
         paintProgress();
-      } else if (mode === "announce") announceNews();
+      } else if (mode === "announce" && !rows().length) announceNews();
       else soon();
     };
   };
@@ -353,3 +376,13 @@ if (palette) {
     choose(found.querySelector("a"));
   });
 }
+
+// A state is chosen by one click.
+document.addEventListener("change", (event) => {
+  if (event.target.matches(".filters .chips input")) event.target.form.requestSubmit();
+});
+
+// A menu with a form opens with the cursor in its first field.
+document.addEventListener("toggle", (event) => {
+  if (event.target.matches?.("details.menu[open]")) event.target.querySelector("form input:not([type=hidden])")?.focus();
+}, true);

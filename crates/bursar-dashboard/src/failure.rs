@@ -83,7 +83,7 @@ impl IntoResponse for Failure {
         let body = html! {
             p { (self.text()) }
             @if let Some(request) = request { p.muted { "Request " code { (request) } } }
-            p { a.button href="/" { "Overview" } }
+            p { a.btn href="/" { "Overview" } }
         };
         (status, shell::bare(title, &body)).into_response()
     }

@@ -45,3 +45,8 @@ pub(crate) struct Shared {
 pub fn router(api: Arc<dyn Api>, codes: LoginCodes) -> Router {
     pages::router().merge(assets::router()).with_state(Shared { api, codes })
 }
+
+/// Returns the page for an address that has none.
+pub fn not_found() -> axum::response::Response {
+    shell::not_found()
+}

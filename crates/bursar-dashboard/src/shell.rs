@@ -161,7 +161,7 @@ fn top(visit: &Visit, live: bool) -> Markup {
 fn tenant_menu(visit: &Visit) -> Markup {
     let shown = visit.tenant.as_ref().unwrap_or(&visit.who.tenant);
     if visit.who.role != Role::Operator {
-        return html! { span.muted { (shown) } };
+        return html! { span.muted.tenant { (shown) } };
     }
     html! {
         details.menu {
@@ -233,6 +233,13 @@ fn message(flash: &Flash) -> Markup {
     match flash {
         Flash::Done(text) => html! { div.flash.is-ok role="status" { p { (text) } } },
         Flash::Failed(text) => html! { div.flash.is-bad role="alert" { p { (text) } } },
+        Flash::Secret { name, token } => html! {
+            section.secret role="status" {
+                h2 { "The token of " (name) }
+                p { "Copy it now. It is stored nowhere in plain text, and is not shown again." }
+                div.value { code #minted { (token) } button.btn type="button" data-copy=(token) { "Copy" } }
+            }
+        },
     }
 }
 
@@ -267,6 +274,12 @@ pub(crate) fn bare(title: &str, body: &Markup) -> Response {
             }
         }
     })
+}
+
+/// Shows that no page has this address.
+pub(crate) fn not_found() -> Response {
+    let body = html! { p { "No page has this address." } p { a.btn href="/" { "Overview" } } };
+    (axum::http::StatusCode::NOT_FOUND, bare("Page not found", &body)).into_response()
 }
 
 /// Loads the page again, from this site, so that the browser sends its cookie.

@@ -41,6 +41,11 @@ pub(crate) struct Visit {
 pub(crate) enum Flash {
     Done(String),
     Failed(String),
+    /// A new token, with the name it was made for. The cookie is not readable by scripts and lasts a minute.
+    Secret {
+        name: String,
+        token: String,
+    },
 }
 
 impl Flash {
@@ -48,6 +53,7 @@ impl Flash {
         match self {
             Flash::Done(text) => format!("done {text}"),
             Flash::Failed(text) => format!("failed {text}"),
+            Flash::Secret { name, token } => format!("secret {token} {name}"),
         }
     }
 
@@ -55,6 +61,10 @@ impl Flash {
         match text.split_once(' ')? {
             ("done", text) => Some(Flash::Done(text.to_owned())),
             ("failed", text) => Some(Flash::Failed(text.to_owned())),
+            ("secret", text) => {
+                let (token, name) = text.split_once(' ')?;
+                Some(Flash::Secret { name: name.to_owned(), token: token.to_owned() })
+            }
             _ => None,
         }
     }
@@ -133,7 +143,11 @@ impl FromRequestParts<Shared> for Visit {
             form_token: session::form_token(&token),
             caller,
             now: shared.api.now(),
-            flash: session::cookie(&parts.headers, FLASH).and_then(|text| Flash::decode(&text)),
+            // A page that loads itself again leaves the message to the page that an act leads to.
+            flash: match parts.headers.contains_key("bursar-refresh") {
+                true => None,
+                false => session::cookie(&parts.headers, FLASH).and_then(|text| Flash::decode(&text)),
+            },
             theme: session::cookie(&parts.headers, THEME).filter(|theme| theme == "light" || theme == "dark"),
             uri: parts.uri.clone(),
             api: shared.api.clone(),
@@ -201,7 +215,8 @@ mod tests {
 
     #[test]
     fn a_message_survives_a_round_trip() {
-        for flash in [Flash::Done("3 jobs retried".into()), Flash::Failed("no".into())] {
+        let secret = Flash::Secret { name: "ann b".into(), token: "bak_x".into() };
+        for flash in [Flash::Done("3 jobs retried".into()), Flash::Failed("no".into()), secret] {
             assert_eq!(Flash::decode(&flash.encode()), Some(flash));
         }
         assert_eq!(Flash::decode("<script>"), None);

@@ -32,6 +32,10 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
     let methods = Arc::new(app.methods());
     router
         .fallback(|request: Request| async move {
+            let accepts = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+            if accepts.is_some_and(|accept| accept.contains("text/html")) && !request.uri().path().starts_with("/v1/") {
+                return bursar_dashboard::not_found();
+            }
             let path: String = request.uri().path().chars().take(SHOWN_PATH_MAX).collect();
             let detail = format!("no route has the path {path}; see /v1/openapi.json for all routes");
             reply::problem(Problem::new(Kind::NotFound, detail), Trace::of_request(&request).request_id())

@@ -5,6 +5,7 @@ use axum::extract::Path;
 use axum::response::Response;
 use axum::routing::{get, post};
 use bursar_client::Scope;
+use bursar_core::bounds::DEPTH_MAX;
 use bursar_core::notation::{Unit, relative};
 use bursar_core::time::Time;
 use bursar_wire::budget::{BalanceAnswer, BudgetAnswer, CreditBody, FreezeAnswer};
@@ -16,7 +17,7 @@ use crate::Shared;
 use crate::failure::Failure;
 use crate::pages::budgets::{limits, state};
 use crate::shell::{self, Live, head_of};
-use crate::view::chart::{self, Burn};
+use crate::view::chart::{self, Burn, RATE_OVER};
 use crate::view::{amount, badge, bar, form, list, time};
 use crate::visit::{Act, Flash, Visit, encoded};
 
@@ -49,8 +50,14 @@ async fn show(visit: Visit, Path(scope): Path<String>) -> Result<Response, Failu
     };
     let history = client.budgets().history(&scope, None, SHOWN).await?.into_inner().items;
     let burn = burn(&visit, &budget).await?;
+    let frozen_above = frozen_above(&visit, &budget).await?;
     let body = html! {
         (head(&visit, &budget, &unit))
+        div data-live #above {
+            @if let Some(above) = &frozen_above {
+                div.flash.is-bad { p { "Every charge is refused, because " a href=(visit.url(&path(above))) { (above) } " above is frozen." } }
+            }
+        }
         div.stack data-live #balances { (balances(&visit, &budget, &unit)) }
         @if let Some((burn, label)) = &burn { section.card data-live #burn { (burn_chart(&visit, burn, label, &unit)) } }
         div.cols {
@@ -60,6 +67,20 @@ async fn show(visit: Visit, Path(scope): Path<String>) -> Result<Response, Failu
     };
     let channel = format!("budget:{}", encoded(scope.as_str()));
     Ok(shell::page(&visit, scope.as_str(), &Live::Replace(channel), &body))
+}
+
+/// Returns the nearest ancestor that is frozen.
+async fn frozen_above(visit: &Visit, budget: &BudgetAnswer) -> Result<Option<Scope>, Failure> {
+    let mut next = budget.budget.as_ref().and_then(|body| body.parent.clone());
+    for _ in 0..DEPTH_MAX {
+        let Some(scope) = next else { return Ok(None) };
+        let above = visit.client.budgets().show(&scope).await?.into_inner();
+        if above.frozen {
+            return Ok(Some(scope));
+        }
+        next = above.budget.and_then(|body| body.parent);
+    }
+    Ok(None)
 }
 
 fn head(visit: &Visit, budget: &BudgetAnswer, unit: &Unit) -> Markup {
@@ -198,7 +219,9 @@ async fn burn(visit: &Visit, budget: &BudgetAnswer) -> Result<Option<(Burn, Stri
         }
         false => Vec::new(),
     };
-    let burn = Burn { start: from, end: until, now, steps, posted: balance.posted, held: balance.held, limit };
+    let recent = now.before(RATE_OVER).to_string();
+    let lately = visit.client.budgets().spent(&budget.scope, Some(&recent), None).await?.into_inner().spent;
+    let burn = Burn { lately, start: from, end: until, now, steps, posted: balance.posted, held: balance.held, limit };
     Ok(Some((burn, balance.window.shown(balance.limit))))
 }
 
@@ -210,8 +233,8 @@ fn burn_chart(visit: &Visit, burn: &Burn, window: &str, unit: &Unit) -> Markup {
             (window) ": "
             @match burn.reaches_limit_at() {
                 Some(at) if at <= visit.now => span.bad { "the limit is reached" },
-                Some(at) => span.warn { "at the present rate the limit is reached " (relative(at, visit.now)) },
-                None => "at the present rate the limit is not reached in this window"
+                Some(at) => span.warn { "at the rate of the last 10 minutes the limit is reached " (relative(at, visit.now)) },
+                None => "at the rate of the last 10 minutes the limit is not reached in this window"
             }
         }
     }
@@ -309,8 +332,21 @@ async fn credit(Path(scope): Path<String>, act: Act) -> Result<Response, Failure
 
 async fn credited(act: &Act, scope: &Scope) -> Result<String, Failure> {
     let budgets = act.visit.client.budgets();
-    let unit = amount::unit_of(&budgets.show(scope).await?.into_inner());
+    let budget = budgets.show(scope).await?.into_inner();
+    let unit = amount::unit_of(&budget);
     let amount = unit.parse(act.field("amount").unwrap_or_default())?;
+    // A slip of the hand would lift every limit of the scope and of its ancestors.
+    let spent = budget
+        .balances
+        .iter()
+        .filter(|balance| balance.window.window == "lifetime")
+        .map(|balance| balance.posted)
+        .max();
+    if spent.is_some_and(|spent| amount > spent) {
+        let spent = unit.format(spent.unwrap_or_default());
+        let problem = format!("is more than {spent}, which is all that {scope} has spent; nothing was changed");
+        return Err(bursar_core::refusal::Invalid::new("amount", problem).into());
+    }
     budgets.credit(scope, &CreditBody { amount, hold: None, reason: act.field("reason").map(str::to_owned) }).await?;
     Ok(format!("{} credited to {scope}.", unit.format(amount)))
 }

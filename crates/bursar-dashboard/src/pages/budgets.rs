@@ -7,6 +7,7 @@ use axum::extract::Query;
 use axum::response::Response;
 use axum::routing::{get, post};
 use bursar_client::{BudgetBody, Scope};
+use bursar_core::bounds::DEPTH_MAX;
 use bursar_core::notation::Unit;
 use bursar_wire::budget::BudgetAnswer;
 use maud::{Markup, html};
@@ -24,7 +25,7 @@ const PAGE: usize = 200;
 /// The beginning of the scopes that Bursar itself uses.
 pub(crate) const INTERNAL: &str = "bursar:";
 /// The deepest indentation.
-const DEPTH_MAX: usize = 7;
+const INDENT_MAX: usize = 7;
 
 pub(crate) fn routes() -> Router<Shared> {
     Router::new()
@@ -100,24 +101,38 @@ fn tree(visit: &Visit, budgets: &[BudgetAnswer]) -> Markup {
                 th scope="col" { "Scope" } th scope="col" { "Window" } th scope="col" { "Used" } th scope="col" { "State" }
                 th.num scope="col" { "Posted" } th.num scope="col" { "Held" } th.num scope="col" { "Limit" } th.num scope="col" { "Resets" }
             } }
-            tbody { @for (budget, depth) in ordered(budgets) { (row(visit, budget, depth)) } }
+            tbody { @for (budget, depth) in ordered(budgets) { (row(visit, budget, depth, frozen_above(budgets, budget))) } }
         }
     }
 }
 
-fn row(visit: &Visit, budget: &BudgetAnswer, depth: usize) -> Markup {
+/// Returns whether an ancestor on this page is frozen.
+fn frozen_above(budgets: &[BudgetAnswer], budget: &BudgetAnswer) -> bool {
+    let parent = |budget: &BudgetAnswer| budget.budget.as_ref().and_then(|body| body.parent.clone());
+    let mut next = parent(budget);
+    for _ in 0..DEPTH_MAX {
+        let above = next.and_then(|scope| budgets.iter().find(|budget| budget.scope == scope));
+        match above {
+            Some(above) if above.frozen => return true,
+            above => next = above.and_then(parent),
+        }
+    }
+    false
+}
+
+fn row(visit: &Visit, budget: &BudgetAnswer, depth: usize, frozen_above: bool) -> Markup {
     let unit = amount::unit_of(budget);
     let tightest = bar::tightest(budget);
     let balance = tightest.map(|(balance, _)| balance);
     let class = tightest.map(|(_, fill)| fill.class()).unwrap_or_default();
     html! {
         tr class=(class) {
-            th scope="row" class={ "tree-cell d" (depth.min(DEPTH_MAX)) } {
+            th scope="row" class={ "tree-cell d" (depth.min(INDENT_MAX)) } {
                 a href=(visit.url(&format!("/budgets/{}", encoded(budget.scope.as_str())))) { (budget.scope) }
             }
             td.muted { (balance.map(|balance| balance.window.shown(balance.limit)).unwrap_or_default()) }
             td.bar-col { (bar::cell(budget, &unit)) }
-            td { (state(budget)) }
+            td { @if frozen_above && !budget.frozen { (badge::badge("frozen", "frozen above")) } @else { (state(budget)) } }
             (amount::cell_or_dash(balance.map(|balance| balance.posted), &unit))
             (amount::cell_or_dash(balance.map(|balance| balance.held), &unit))
             (amount::cell_or_dash(balance.and_then(|balance| balance.limit), &unit))

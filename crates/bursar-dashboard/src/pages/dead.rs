@@ -80,6 +80,7 @@ fn row(visit: &Visit, group: &DeadGroupAnswer) -> Markup {
                 @if visit.may("jobs.operate") {
                     form.acts method="post" action=(visit.url("/jobs/-/preview")) {
                         (form::token(visit))
+                        input type="hidden" name="back" value="/dead";
                         @for (name, value) in [("state", "dead"), ("queue", queue), ("kind", kind), ("fingerprint", fingerprint)] {
                             input type="hidden" name=(name) value=(value);
                         }

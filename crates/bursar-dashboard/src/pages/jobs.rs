@@ -15,11 +15,13 @@ use crate::failure::Failure;
 use crate::shell::{self, Live, head_of};
 use crate::suggested::ENQUEUE_JOB;
 use crate::view::{badge, form, list, time};
-use crate::visit::{Act, Visit, encoded};
+use crate::visit::{Act, Flash, Visit, encoded};
 
 /// Jobs on a page.
 const PAGE: usize = 100;
-/// Jobs that a preview counts and an act changes at most.
+/// The most jobs that a confirmation names one by one.
+const PINNED_MAX: usize = 500;
+/// Jobs that an act on a filter changes at most.
 const ACT_MAX: usize = 10_000;
 
 pub(crate) fn routes() -> Router<Shared> {
@@ -111,10 +113,11 @@ async fn show(visit: Visit, Query(filter): Query<JobFilter>) -> Result<Response,
         (head_of(&visit, &[], &html! { "Jobs" }, &html! { "Newest first" }, &html! {}))
         section.card {
             (filters(&visit, &filter))
-            button.news type="button" data-news="jobs" hidden {}
+            button.news type="button" data-news="jobs" data-one="job" hidden {}
             form method="post" action=(visit.url("/jobs/-/preview")) data-select {
                 (form::token(&visit))
                 (filter.hidden())
+                input type="hidden" name="back" value=(visit.uri.path_and_query().map(|path| path.as_str()).unwrap_or("/jobs"));
                 @if visit.may("jobs.operate") {
                     div.actions {
                         span.selected role="status" { "None selected" }
@@ -143,7 +146,10 @@ fn filters(visit: &Visit, filter: &JobFilter) -> Markup {
     html! {
         form.filters method="get" action="/jobs" {
             @if let Some(tenant) = &visit.tenant { input type="hidden" name="tenant" value=(tenant); }
-            @if !filter.fingerprint.is_empty() { input type="hidden" name="fingerprint" value=(filter.fingerprint); }
+            @if !filter.fingerprint.is_empty() {
+                input type="hidden" name="fingerprint" value=(filter.fingerprint);
+                p.field.is-full { "Only jobs with the error " code { (filter.fingerprint) } ". " a href=(visit.url("/jobs")) { "Show all" } }
+            }
             fieldset.field.is-full {
                 legend.sr-only { "State" }
                 div.chips {
@@ -182,7 +188,7 @@ pub(crate) fn rows(visit: &Visit, jobs: &[JobAnswer], choose: bool) -> Markup {
                 } }
                 tbody {
                     @for job in jobs {
-                        tr {
+                        tr id=(job.id) {
                             @if choose { td.check { input type="checkbox" name="id" value=(job.id) aria-label={ "Select " (job.id) }; } }
                             td.lead-half { (list::id(&visit.url(&format!("/jobs/{}", job.id)), &job.id.to_string())) }
                             td.at-end { (badge::job(job.state)) }
@@ -250,6 +256,15 @@ impl Verb {
         }
     }
 
+    /// Returns whether a job in a state can be changed so.
+    fn allows(self, state: JobState) -> bool {
+        match self {
+            Verb::Retry => matches!(state, JobState::Dead | JobState::Cancelled | JobState::Scheduled),
+            Verb::Cancel => !matches!(state, JobState::Succeeded | JobState::Cancelled | JobState::Dead),
+            Verb::Discard => state == JobState::Dead,
+        }
+    }
+
     async fn run(self, client: &Client, selection: &SelectionBody) -> Result<ActedAnswer, Failure> {
         Ok(match self {
             Verb::Retry => client.jobs().retry_all(selection).await?,
@@ -277,50 +292,93 @@ fn selection(act: &Act, verb: Verb) -> Result<SelectionBody, Failure> {
     })
 }
 
-/// Shows what an act would change, and asks.
+/// Shows what an act would change, and asks. What is confirmed are the jobs of the preview, not those that match by then, unless there are
+/// more than [`PINNED_MAX`].
 async fn preview(act: Act) -> Result<Response, Failure> {
     let verb = act.field("act").and_then(Verb::of).ok_or(Failure::NoPage)?;
     let all = act.field("act").is_some_and(|act| act.ends_with("-all"));
-    let selected = selection(&act, verb)?;
-    if !all && selected.ids.is_empty() {
-        return Ok(act.visit.done("/jobs", "No job was selected, so nothing was changed."));
-    }
-    let counted = verb.run(&act.visit.client, &SelectionBody { dry_run: true, ..selected.clone() }).await?;
     let filter = JobFilter::of(&act);
-    let shown = match all {
-        true => {
-            let mut query = filter.query()?;
-            query.limit = Some(20);
-            act.visit.client.jobs().list(&query).await?.into_inner().items
-        }
-        false => Vec::new(),
-    };
-    let more = if counted.more { "at least " } else { "" };
-    let title = format!("{} {more}{} jobs?", capital(verb.word()), counted.matched);
+    let mut selected = selection(&act, verb)?;
+    if !all && selected.ids.is_empty() {
+        return Ok(act
+            .visit
+            .go(&back(&act), &Flash::Failed("No job was selected, so nothing was changed.".to_owned())));
+    }
+    let jobs = if all { matching(&act.visit, &filter, verb).await? } else { chosen(&act.visit, &selected.ids).await? };
+    let pinned = !all || jobs.len() <= PINNED_MAX;
+    if pinned {
+        let able = jobs.iter().filter(|job| verb.allows(job.state)).map(|job| job.id);
+        selected = SelectionBody { ids: able.collect(), ..SelectionBody::default() };
+    }
+    let count = if pinned { selected.ids.len().to_string() } else { format!("more than {PINNED_MAX}") };
+    let noun = if count == "1" { "job" } else { "jobs" };
+    let title = format!("{} {count} {noun}?", capital(verb.word()));
+    let shown: Vec<JobAnswer> = jobs.into_iter().filter(|job| verb.allows(job.state)).take(20).collect();
     let visit = &act.visit;
+    let value = if pinned { verb.word().to_owned() } else { format!("{}-all", verb.word()) };
+    let danger = if verb == Verb::Retry { "" } else { "is-danger" };
     let body = html! {
         (head_of(visit, &[("/jobs", "Jobs")], &html! { (title) }, &html! {}, &html! {}))
-        section.card.confirm {
-            div.card-body { p { (verb.effect()) } }
+        section.card.confirm[verb != Verb::Retry] {
+            div.card-body {
+                p { (verb.effect()) }
+                @if !pinned { p.warn { "Jobs that match by the time you confirm are included." } }
+                @if all { (other_acts(visit, &act, &filter)) }
+            }
             @if !shown.is_empty() { div.preview { (rows(visit, &shown, false)) } }
             div.card-body {
-                @if all { (other_acts(visit, &act, &filter)) }
-                form.form method="post" action=(visit.url("/jobs/-/act")) {
-                    (form::token(visit))
-                    (filter.hidden())
-                    @for id in &selected.ids { input type="hidden" name="id" value=(id); }
-                    (form::field("reason", "Reason", "", "why, for the journal"))
-                    div.form-acts {
-                        button class={ "btn is-primary " (if verb == Verb::Retry { "" } else { "is-danger" }) } name="act" value=(act.field("act").unwrap_or_default()) {
-                            (capital(verb.word())) " " (counted.matched) " jobs"
+                @if pinned && selected.ids.is_empty() {
+                    p { "No job is in a state that allows it, so there is nothing to " (verb.word()) "." }
+                    a.btn href=(visit.url(&back(&act))) { "Back" }
+                } @else {
+                    form.form method="post" action=(visit.url("/jobs/-/act")) {
+                        (form::token(visit))
+                        input type="hidden" name="back" value=(back(&act));
+                        @if pinned { @for id in &selected.ids { input type="hidden" name="id" value=(id); } } @else { (filter.hidden()) }
+                        (form::field("reason", "Reason", "", "why, for the journal"))
+                        div.form-acts {
+                            button class={ "btn is-primary " (danger) } name="act" value=(value) { (capital(verb.word())) " " (count) " " (noun) }
+                            a.btn.is-quiet href=(visit.url(&back(&act))) { "Back" }
                         }
-                        a.btn.is-quiet href=(visit.url("/jobs")) { "Back" }
                     }
                 }
             }
         }
     };
     Ok(shell::page(visit, &title, &Live::Still, &body))
+}
+
+/// Returns the page that an act was started from.
+fn back(act: &Act) -> String {
+    let own = |path: &&str| path.starts_with("/jobs") || path.starts_with("/dead");
+    act.field("back").filter(own).unwrap_or("/jobs").to_owned()
+}
+
+/// Returns the jobs that match a filter, up to one more than can be pinned.
+async fn matching(visit: &Visit, filter: &JobFilter, verb: Verb) -> Result<Vec<JobAnswer>, Failure> {
+    let mut query = filter.query()?;
+    if verb == Verb::Discard {
+        query.state = Some(JobState::Dead);
+    }
+    (query.cursor, query.limit) = (None, Some(PINNED_MAX + 1));
+    let mut jobs = Vec::new();
+    loop {
+        let page = visit.client.jobs().list(&query).await?.into_inner();
+        jobs.extend(page.items);
+        query.cursor = page.next;
+        if query.cursor.is_none() || jobs.len() > PINNED_MAX {
+            return Ok(jobs);
+        }
+    }
+}
+
+/// Returns the jobs that were selected.
+async fn chosen(visit: &Visit, ids: &[JobId]) -> Result<Vec<JobAnswer>, Failure> {
+    let mut jobs = Vec::new();
+    for id in ids.iter().take(PAGE) {
+        jobs.extend(visit.client.jobs().show(*id).await.ok().map(|job| job.into_inner()));
+    }
+    Ok(jobs)
 }
 
 /// Shows the other acts on the same filter.
@@ -330,6 +388,7 @@ fn other_acts(visit: &Visit, act: &Act, filter: &JobFilter) -> Markup {
         form method="post" action=(visit.url("/jobs/-/preview")) {
             (form::token(visit))
             (filter.hidden())
+            input type="hidden" name="back" value=(back(act));
             div.acts {
                 span.muted { "Act on all that match:" }
                 @for (value, label) in [("retry-all", "Retry"), ("cancel-all", "Cancel"), ("discard-all", "Discard")] {
@@ -354,5 +413,7 @@ async fn act_on(act: Act) -> Result<Response, Failure> {
         refused => format!("; the states of {refused} did not allow it"),
     };
     let rest = if done.next.is_some() { "; more jobs match: act again for the next ones" } else { "" };
-    Ok(act.visit.done("/jobs", format!("{} jobs {}{refused}{rest}.", done.done, verb.past())))
+    let noun = if done.done == 1 { "job" } else { "jobs" };
+    let text = format!("{} {noun} {}{refused}{rest}.", done.done, verb.past());
+    Ok(act.visit.go(&back(&act), &if done.done == 0 { Flash::Failed(text) } else { Flash::Done(text) }))
 }

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use crate::Shared;
 use crate::api::Caller;
 use crate::failure::Failure;
-use crate::session;
+use crate::session::{self, SESSION};
 use crate::shell;
 use crate::suggested::CREATE_TOKEN;
 use crate::visit::{Act, client};
@@ -34,11 +34,14 @@ struct LoginQuery {
 async fn show(
     State(shared): State<Shared>,
     Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
     Query(query): Query<LoginQuery>,
 ) -> Response {
     match query.code {
         Some(code) => match shared.codes.take(&code, &caller) {
             Some(token) => signed_in(&token, "/", &caller),
+            // A second click on the link of a browser that is signed in already.
+            None if session::cookie(&headers, SESSION).is_some() => Redirect::to("/").into_response(),
             None => form(&query.next, Some("The link has been used or is not valid. Paste the token instead.")),
         },
         None if query.expired.is_some() => form(&query.next, Some("The session has ended. Sign in again.")),

@@ -96,7 +96,7 @@ fn row(visit: &Visit, queue: &QueueAnswer) -> Markup {
         tr {
             td {
                 a href=(visit.url(&format!("/queues/{}", encoded(queue.name.as_str())))) { (queue.name) }
-                @if queue.config.paused { " " (badge::badge("paused", "paused")) }
+                @if queue.config.paused { "  " (badge::badge("paused", "paused")) }
             }
             (amount::count_cell(state(JobState::Queued)))
             (amount::count_cell(state(JobState::Leased)))

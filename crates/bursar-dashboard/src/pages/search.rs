@@ -9,10 +9,13 @@ use serde::Deserialize;
 
 use crate::Shared;
 use crate::failure::Failure;
+use crate::pages::budgets::INTERNAL;
 use crate::shell::{self, Live, head_of};
 use crate::view::list;
 use crate::visit::{Visit, encoded};
 
+/// Budgets that are searched for a part of their name. Beyond them, only the beginning of a name is found.
+const SEARCHED: usize = 1_000;
 /// Scopes and queues found.
 const FOUND: usize = 10;
 
@@ -52,7 +55,7 @@ async fn show(visit: Visit, Query(query): Query<SearchQuery>) -> Result<Response
                 div.acts { button.btn.is-primary { "Find" } }
             }
             div.palette-list { (results(&visit, &hits)) }
-            @if hits.is_empty() && !query.q.is_empty() { (list::empty("Nothing found", "No id, scope or queue of this tenant begins with that.", None)) }
+            @if hits.is_empty() && !query.q.is_empty() { (list::empty("Nothing found", "No job has this id, and no budget or queue of this tenant is named like that.", None)) }
         }
     };
     Ok(shell::page(&visit, "Find", &Live::Still, &body))
@@ -75,10 +78,24 @@ async fn find(visit: &Visit, text: &str) -> Result<Vec<Hit>, Failure> {
         hits.push(hit);
     }
     if visit.may("budgets.read")
-        && let Ok(found) = visit.client.budgets().list(text, None, FOUND).await
+        && let Ok(found) = visit.client.budgets().list("", None, SEARCHED).await
     {
         let scopes = found.into_inner().items.into_iter().map(|budget| budget.scope.to_string());
-        hits.extend(scopes.map(|scope| Hit {
+        let named = scopes.filter(|scope| scope.contains(text) && !scope.starts_with(INTERNAL));
+        hits.extend(named.take(FOUND).map(|scope| Hit {
+            path: format!("/budgets/{}", encoded(&scope)),
+            name: scope,
+            noun: "budget",
+        }));
+    }
+    let beginning = visit.client.budgets().list(text, None, FOUND);
+    if visit.may("budgets.read")
+        && hits.len() < FOUND
+        && let Ok(found) = beginning.await
+    {
+        let scopes = found.into_inner().items.into_iter().map(|budget| budget.scope.to_string());
+        let more: Vec<String> = scopes.filter(|scope| !hits.iter().any(|hit| hit.name == *scope)).collect();
+        hits.extend(more.into_iter().map(|scope| Hit {
             path: format!("/budgets/{}", encoded(&scope)),
             name: scope,
             noun: "budget",

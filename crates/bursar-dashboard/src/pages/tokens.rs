@@ -29,51 +29,36 @@ pub(crate) fn routes() -> Router<Shared> {
 }
 
 async fn show(visit: Visit) -> Result<Response, Failure> {
-    page(&visit, None).await
-}
-
-async fn page(visit: &Visit, minted: Option<(&str, &str)>) -> Result<Response, Failure> {
     let keys = visit.client.keys().list(None, SHOWN).await?.into_inner().items;
     let workers = visit.client.workers().list(None, SHOWN).await?.into_inner().items;
     let roles: Vec<(&str, &str)> = ROLES.iter().map(|role| (role.name(), role.name())).collect();
     let body = html! {
-        (head_of(visit, &[], &html! { "Tokens" }, &html! {}, &html! {}))
-        @if let Some((name, token)) = minted { (secret(name, token)) }
+        (head_of(&visit, &[], &html! { "Tokens" }, &html! {}, &html! {}))
         div.cols {
             section.card {
                 div.card-head {
                     h2 { "API keys" }
-                    div.acts { (form::with_reason(visit, "/tokens/key", "New key", "is-small", &html! {
+                    div.acts { (form::with_reason(&visit, "/tokens/key", "New key", "is-small", &html! {
                         (form::field("name", "Name", "", "shop"))
                         (form::choice("role", "Role", "user", &roles))
                     })) }
                 }
-                (table(visit, "key", &keys))
+                (table(&visit, "key", &keys))
             }
             section.card {
                 div.card-head {
                     h2 { "Workers" }
-                    div.acts { (form::with_reason(visit, "/tokens/worker", "New worker", "is-small", &html! {
+                    div.acts { (form::with_reason(&visit, "/tokens/worker", "New worker", "is-small", &html! {
                         (form::field("name", "Name", "", "encoder"))
                         (form::field("queues", "Queues", "*", "media-*, mail"))
                         (form::field("kinds", "Kinds", "*", "video.*"))
                     })) }
                 }
-                (table(visit, "worker", &workers))
+                (table(&visit, "worker", &workers))
             }
         }
     };
-    Ok(shell::page(visit, "Tokens", &Live::Still, &body))
-}
-
-fn secret(name: &str, token: &str) -> Markup {
-    html! {
-        section.secret role="status" {
-            h2 { "The token of " (name) }
-            p { "Copy it now. It is stored nowhere in plain text, and is not shown again." }
-            div.value { code #minted { (token) } button.btn type="button" data-copy=(token) { "Copy" } }
-        }
-    }
+    Ok(shell::page(&visit, "Tokens", &Live::Still, &body))
 }
 
 fn table(visit: &Visit, class: &str, tokens: &[CredentialAnswer]) -> Markup {
@@ -118,7 +103,7 @@ async fn make_key(act: Act) -> Result<Response, Failure> {
     let Some(role) = role else { return Ok(act.visit.go("/tokens", &Flash::Failed("Choose a role.".to_owned()))) };
     let name = act.field("name").unwrap_or_default().to_owned();
     let made = act.visit.client.make_key(&KeyBody { name: name.clone(), role, expires_in_ms: None }).await;
-    made_page(&act, &name, made.map(|made| made.into_inner().token)).await
+    made_page(&act, &name, made.map(|made| made.into_inner().token))
 }
 
 async fn make_worker(act: Act) -> Result<Response, Failure> {
@@ -127,7 +112,7 @@ async fn make_worker(act: Act) -> Result<Response, Failure> {
     let capabilities = Capabilities { queues, kinds, ..Capabilities::default() };
     let body = WorkerBody { name: name.clone(), capabilities, expires_in_ms: None };
     let made = act.visit.client.make_worker(&body).await;
-    made_page(&act, &name, made.map(|made| made.into_inner().token)).await
+    made_page(&act, &name, made.map(|made| made.into_inner().token))
 }
 
 fn patterns(act: &Act, name: &str) -> Result<Vec<bursar_client::Pattern>, Failure> {
@@ -135,13 +120,9 @@ fn patterns(act: &Act, name: &str) -> Result<Vec<bursar_client::Pattern>, Failur
     Ok(words.map(bursar_client::Pattern::new).collect::<Result<_, _>>()?)
 }
 
-async fn made_page(
-    act: &Act,
-    name: &str,
-    made: Result<Option<String>, bursar_client::Error>,
-) -> Result<Response, Failure> {
+fn made_page(act: &Act, name: &str, made: Result<Option<String>, bursar_client::Error>) -> Result<Response, Failure> {
     match made {
-        Ok(Some(token)) => page(&act.visit, Some((name, &token))).await,
+        Ok(Some(token)) => Ok(act.visit.go("/tokens", &Flash::Secret { name: name.to_owned(), token })),
         Ok(None) => {
             Ok(act.visit.go("/tokens", &Flash::Failed("The token was made before and is not shown again.".to_owned())))
         }

@@ -9,15 +9,16 @@ pub(crate) fn unit_of(budget: &BudgetAnswer) -> Unit {
     budget.display_unit()
 }
 
-/// Writes an amount as a glance needs it: cents of dollars, and all decimals only of what is less than one unit.
+/// Writes an amount as a glance needs it: two decimals, four of what is less than one unit, and all of what is less than a hundredth.
 pub(crate) fn brief(amount: i64, unit: &Unit) -> String {
     let decimals = u32::from(unit.decimals);
-    let (Some(one), Some(step)) = (10_i64.checked_pow(decimals), 10_i64.checked_pow(decimals.saturating_sub(2))) else {
-        return unit.format(amount);
+    let power = |exponent: u32| 10_u64.checked_pow(exponent).unwrap_or(u64::MAX);
+    let kept = match amount.unsigned_abs() {
+        size if size >= power(decimals) => 2,
+        size if decimals >= 2 && size >= power(decimals - 2) => 4,
+        _ => decimals,
     };
-    if decimals <= 2 || amount.unsigned_abs() < one.unsigned_abs() {
-        return unit.format(amount);
-    }
+    let Ok(step) = i64::try_from(power(decimals.saturating_sub(kept))) else { return unit.format(amount) };
     // Rounded towards zero, so that what is free is never shown as more than it is.
     unit.format(amount / step * step)
 }
@@ -52,8 +53,10 @@ mod tests {
     #[test]
     fn large_amounts_are_cut_to_cents() {
         let usd = Unit::named("usd");
-        let shown = [57_555_579, 999_999, 1_000_000, -3_456_789, 0, i64::MAX].map(|amount| brief(amount, &usd));
-        assert_eq!(shown, ["$57.55", "$0.999999", "$1.00", "-$3.45", "$0.00", "$9,223,372,036,854.77"]);
+        let amounts = [57_555_579, 999_999, 10_001, 9_999, 1_000_000, -3_456_789, 0, i64::MAX];
+        let shown = amounts.map(|amount| brief(amount, &usd));
+        let expected = ["$57.55", "$0.9999", "$0.01", "$0.009999", "$1.00", "-$3.45", "$0.00", "$9,223,372,036,854.77"];
+        assert_eq!(shown, expected);
         assert_eq!(brief(1_234_567, &Unit::named("tokens")), "1,234,567 tokens");
     }
 }

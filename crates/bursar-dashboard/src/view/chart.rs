@@ -1,6 +1,6 @@
 //! Charts as SVG, drawn by the server: they need no script, and their colours follow the theme.
 
-use bursar_core::time::Time;
+use bursar_core::time::{Span, Time};
 use maud::{Markup, html};
 
 /// The width and height of a plot in its own units; the browser stretches it.
@@ -154,6 +154,9 @@ pub(crate) fn spark(values: &[i64], label: &str) -> Markup {
     }
 }
 
+/// The time over which the present rate is taken.
+pub(crate) const RATE_OVER: Span = Span::from_secs(600);
+
 /// What a burn chart shows: cumulative spend over a window with its limit.
 pub(crate) struct Burn {
     pub(crate) start: Time,
@@ -161,6 +164,8 @@ pub(crate) struct Burn {
     pub(crate) now: Time,
     /// What was spent in each of equal steps from `start` to `now`; `None` if unknown.
     pub(crate) steps: Vec<Option<i64>>,
+    /// What was spent in the last [`RATE_OVER`].
+    pub(crate) lately: i64,
     /// What is posted now.
     pub(crate) posted: i64,
     pub(crate) held: i64,
@@ -168,8 +173,7 @@ pub(crate) struct Burn {
 }
 
 impl Burn {
-    /// Returns when the limit is reached if spending goes on as in the last quarter of the elapsed time; `None` if not before the end of
-    /// the window.
+    /// Returns when the limit is reached if spending goes on as lately; `None` if not before the end of the window.
     pub(crate) fn reaches_limit_at(&self) -> Option<Time> {
         if self.posted >= self.limit {
             return Some(self.now);
@@ -181,14 +185,10 @@ impl Burn {
         (at < self.end).then_some(at)
     }
 
-    /// Returns the present rate in millionths of a unit per second; `None` if nothing was spent.
+    /// Returns the present rate in millionths of a unit per second; `None` if nothing was spent lately.
     fn rate_per_second(&self) -> Option<i128> {
-        let quarter = (self.steps.len() / 4).max(1);
-        let known: Vec<i64> = self.steps.iter().rev().take(quarter).map_while(|step| *step).collect();
-        let spent: i128 = known.iter().map(|amount| i128::from(*amount)).sum();
-        let step_micros = i128::from(self.now.since(self.start).micros()) / (self.steps.len().max(1) as i128);
-        let micros = step_micros * known.len() as i128;
-        (spent > 0 && micros > 0).then(|| spent * 1_000_000_000_000 / micros)
+        let seconds = i128::from(RATE_OVER.micros()) / 1_000_000;
+        (self.lately > 0).then(|| i128::from(self.lately) * 1_000_000 / seconds)
     }
 
     /// Returns the cumulative spend at the end of each step. It ends at what is posted; what is unknown is taken as spent at the start.
@@ -286,25 +286,24 @@ mod tests {
         }
     }
 
-    fn burning(steps: Vec<Option<i64>>, posted: i64) -> Burn {
+    fn burning(steps: Vec<Option<i64>>, posted: i64, lately: i64) -> Burn {
         let at = |hours: i64| Time::from_micros(hours * 3_600_000_000);
-        Burn { start: at(0), end: at(100), now: at(40), steps, posted, held: 0, limit: 1_000 }
+        Burn { start: at(0), end: at(100), now: at(40), steps, lately, posted, held: 0, limit: 1_000 }
     }
 
     #[test]
     fn the_forecast_goes_on_at_the_present_rate() {
-        // 10 units in each of 40 hours: 600 more take 60 hours, which is the end of the window.
-        assert_eq!(burning(vec![Some(10); 40], 400).reaches_limit_at(), None);
-        let at = burning(vec![Some(20); 40], 400).reaches_limit_at().expect("before the end");
-        assert_eq!(at.micros() / 3_600_000_000, 70);
-        assert_eq!(burning(vec![Some(0); 40], 400).reaches_limit_at(), None);
-        assert_eq!(burning(vec![None; 40], 400).reaches_limit_at(), None);
-        let over = burning(vec![Some(1); 40], 1_500);
+        // 10 units in ten minutes are 60 in an hour: 600 more take 10 hours.
+        let at = burning(Vec::new(), 400, 10).reaches_limit_at().expect("before the end");
+        assert_eq!(at.micros() / 3_600_000_000, 50);
+        assert_eq!(burning(Vec::new(), 400, 1).reaches_limit_at(), None, "100 hours are after the end");
+        assert_eq!(burning(Vec::new(), 400, 0).reaches_limit_at(), None);
+        let over = burning(Vec::new(), 1_500, 1);
         assert_eq!(over.reaches_limit_at(), Some(over.now));
     }
 
     #[test]
     fn cumulative_spend_ends_at_what_is_posted() {
-        assert_eq!(burning(vec![None, Some(5), Some(7)], 30).cumulative(), [18, 18, 23, 30]);
+        assert_eq!(burning(vec![None, Some(5), Some(7)], 30, 0).cumulative(), [18, 18, 23, 30]);
     }
 }

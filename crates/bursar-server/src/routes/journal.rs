@@ -83,8 +83,8 @@ async fn read(input: Input<(), JournalQuery>) -> Result<Reply<Page<EventAnswer>>
         if after.is_some() {
             return Err(Problem::invalid("after".into(), "use cursor with order=newest, not after"));
         }
-        let (events, next) = read_back(&input.call, cursor, limit).await?;
-        let items = events.iter().rev().filter(wanted).map(convert::event_answer).collect();
+        let (events, next) = read_back(&input.call, cursor, limit, &wanted).await?;
+        let items = events.iter().map(convert::event_answer).collect();
         return Ok(Reply::new(Page { items, next: next.map(|next| next.to_string()) }));
     }
     let after = after.or(cursor).unwrap_or(0);
@@ -94,27 +94,45 @@ async fn read(input: Input<(), JournalQuery>) -> Result<Reply<Page<EventAnswer>>
     Ok(Reply::new(Page { items, next: (at > after).then(|| at.to_string()) }))
 }
 
-/// Reads the events of the last `limit` positions before a position, and returns the position before which the next page begins.
+/// The most positions that one call searches backwards.
+const SEARCHED_MAX: u64 = 20_000;
+/// Positions read at once.
+const STEP: u64 = 500;
+
+/// Reads backwards from a position until `limit` events are found or [`SEARCHED_MAX`] positions are searched. Returns the events, newest
+/// first, and the position before which the next page begins.
 async fn read_back(
     call: &Call,
     before: Option<u64>,
     limit: usize,
+    wanted: &(dyn Fn(&&JournalEvent) -> bool + Send + Sync),
 ) -> Result<(Vec<JournalEvent>, Option<u64>), Problem> {
     let end = call.app.bursar.health().await?.position;
-    // The journal has no gaps, so a page is a range of positions.
-    let before = before.map_or(end + 1, |before| before.min(end + 1));
-    let from = before.saturating_sub(limit as u64 + 1);
-    let mut at = from;
-    let mut found = Vec::new();
-    loop {
-        let (events, now_at) = call.bursar().journal().read(at, limit).await?;
-        found.extend(events.into_iter().filter(|event| event.position < before));
-        if now_at <= at || now_at + 1 >= before {
-            break;
+    let mut before = before.map_or(end + 1, |before| before.min(end + 1));
+    let last = before.saturating_sub(SEARCHED_MAX);
+    let mut found: Vec<JournalEvent> = Vec::new();
+    while before > 1 && before > last {
+        // The journal has no gaps, so a step is a range of positions.
+        let from = before.saturating_sub(STEP + 1);
+        let mut step = Vec::new();
+        let mut at = from;
+        while at + 1 < before {
+            let (events, now_at) = call.bursar().journal().read(at, STEP as usize).await?;
+            step.extend(events.into_iter().filter(|event| event.position < before && wanted(&event)));
+            if now_at <= at {
+                break;
+            }
+            at = now_at;
         }
-        at = now_at;
+        for event in step.into_iter().rev() {
+            if found.len() == limit {
+                return Ok((found, Some(event.position + 1)));
+            }
+            found.push(event);
+        }
+        before = from + 1;
     }
-    Ok((found, (from > 0).then_some(from + 1)))
+    Ok((found, (before > 1).then_some(before)))
 }
 
 /// Returns whether an event belongs to a resource: `job:job_…`, an id, or `scope:NAME` for all events that changed the scope.
