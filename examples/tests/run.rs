@@ -7,7 +7,7 @@ use bursar::Bursar;
 use bursar_server::{Server, Settings};
 
 /// Examples that need only SQLite.
-const EXAMPLES: [(&str, &str); 9] = [
+const EXAMPLES: [(&str, &str); 10] = [
     ("agent_fleet", env!("CARGO_BIN_EXE_agent_fleet")),
     ("api_quota", env!("CARGO_BIN_EXE_api_quota")),
     ("first_steps", env!("CARGO_BIN_EXE_first_steps")),
@@ -15,6 +15,7 @@ const EXAMPLES: [(&str, &str); 9] = [
     ("media_worker", env!("CARGO_BIN_EXE_media_worker")),
     ("metered_api", env!("CARGO_BIN_EXE_metered_api")),
     ("own_rows_sqlite", env!("CARGO_BIN_EXE_own_rows_sqlite")),
+    ("read_balances", env!("CARGO_BIN_EXE_read_balances")),
     ("seat_booking", env!("CARGO_BIN_EXE_seat_booking")),
     ("upload_grant", env!("CARGO_BIN_EXE_upload_grant")),
 ];

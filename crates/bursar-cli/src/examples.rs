@@ -192,6 +192,14 @@ mod tests {
     }
 
     #[test]
+    fn commands_that_the_dashboard_suggests_exist() {
+        for command in bursar_dashboard::SUGGESTED_COMMANDS {
+            let parsed = Cli::command().try_get_matches_from(words(command));
+            assert!(parsed.is_ok(), "{command}: {}", parsed.unwrap_err());
+        }
+    }
+
+    #[test]
     fn every_command_has_an_example() {
         fn check(command: &Command, path: &str) {
             if !command.has_subcommands() {

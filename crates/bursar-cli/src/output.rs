@@ -1,6 +1,7 @@
 //! What is printed: data on standard output, everything else on standard error, never in colour.
 
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 pub(crate) use bursar_wire::problem::shell_quoted;
 use bursar_wire::problem::{Kind, Problem, Voice};
@@ -88,14 +89,24 @@ impl Output {
 
     fn write(self, text: &str) -> Result<(), Problem> {
         match write_line(&mut io::stdout().lock(), text) {
+            Ok(()) => Ok(()),
             // A reader that closes the pipe early, such as `head`, is not a failure.
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                Err(Problem::new(Kind::Internal, format!("standard output cannot be written: {error}")))
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                READER_GONE.store(true, Ordering::Relaxed);
+                Ok(())
             }
-            _ => Ok(()),
+            Err(error) => Err(Problem::new(Kind::Internal, format!("standard output cannot be written: {error}"))),
         }
     }
+
+    /// Returns whether the reader of standard output has closed it, so that a command that goes on for ever can end.
+    pub(crate) fn reader_is_gone(self) -> bool {
+        READER_GONE.load(Ordering::Relaxed)
+    }
 }
+
+/// Whether the reader of standard output has closed it.
+static READER_GONE: AtomicBool = AtomicBool::new(false);
 
 /// Writes a line in one piece and flushes it. Rust's own buffer would write what is left at the end of the process, where an error is
 /// lost.

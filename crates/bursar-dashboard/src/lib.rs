@@ -11,6 +11,7 @@
 //! | `shell` | the frame of every page: navigation, messages, search |
 //! | `view/` | the parts that pages are made of: amounts, times, badges, bars, charts, tables |
 //! | `pages/` | one file per page, with its acts |
+//! | `suggested` | the commands that empty pages suggest |
 //! | `assets` | style sheet, script and icon, with their digests in their URLs |
 //!
 //! Pages are live by the event stream: when an event arrives, the script loads the page again and replaces the parts that differ.
@@ -21,6 +22,7 @@ mod failure;
 mod pages;
 mod session;
 mod shell;
+mod suggested;
 mod view;
 mod visit;
 
@@ -30,6 +32,7 @@ use axum::Router;
 
 pub use crate::api::{Api, Caller};
 pub use crate::session::LoginCodes;
+pub use crate::suggested::SUGGESTED_COMMANDS;
 
 /// What all pages share.
 #[derive(Clone)]

@@ -96,12 +96,13 @@ impl Server {
         }
         let clock: Arc<dyn Clock> = clock.unwrap_or_else(|| Arc::new(SystemClock));
         let metering = Metering::new(bursar.clone(), meter, clock.clone())?;
+        // An address that cannot be used is an error before a token is created that nobody would see.
+        let listener = TcpListener::bind(address).await.map_err(|error| StartError::Listen(address, error))?;
+        let address = listener.local_addr().map_err(|error| StartError::Listen(address, error))?;
         let new_token = match &operator_token {
             Some(_) => None,
             None => create_first_token(&bursar, address).await?,
         };
-        let listener = TcpListener::bind(address).await.map_err(|error| StartError::Listen(address, error))?;
-        let address = listener.local_addr().map_err(|error| StartError::Listen(address, error))?;
         let token_keys = TokenKeys::new(operator_token.as_deref(), jwt_keys, jwt_rules);
         let mut app = App::new(bursar, token_keys, limits, clock, metering);
         app.proxies = Proxies(trusted_proxies);

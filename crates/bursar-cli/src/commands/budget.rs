@@ -4,6 +4,7 @@ use bursar::{Amount, Budget, Cover, HoldId, HoldPolicy, Limit, Scope, Span, Time
 use bursar_wire::Page;
 use bursar_wire::budget::{BalanceAnswer, BudgetAnswer, BudgetBody, CreditBody, FreezeAnswer, SpentAnswer};
 use bursar_wire::problem::Problem;
+use bursar_wire::window::LimitBody;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 
@@ -200,6 +201,23 @@ impl Define {
     }
 }
 
+/// Returns what a new definition does not have any more.
+fn lost(before: &BudgetBody, now: &BudgetBody) -> Vec<String> {
+    let unit = before.display_unit();
+    let kept = |limit: &LimitBody| now.limits.iter().any(|new| new.shown() == limit.shown());
+    let limits = before.limits.iter().filter(|limit| !kept(limit));
+    let mut lost: Vec<String> = limits
+        .map(|limit| format!("and the limit of {} over {} is gone", unit.format(limit.amount), limit.shown()))
+        .collect();
+    if let Some(parent) = before.parent.as_ref().filter(|parent| now.parent.as_ref() != Some(*parent)) {
+        lost.push(format!("and charges do not count for its former parent {parent} any more"));
+    }
+    if !before.unit.is_empty() && before.unit != now.unit {
+        lost.push(format!("and amounts that were {} are shown in another unit now", before.unit));
+    }
+    lost
+}
+
 /// Runs the command.
 pub(crate) async fn run(args: Budgets, context: &Context) -> Result<(), Problem> {
     let budgets = context.client.budgets();
@@ -207,8 +225,14 @@ pub(crate) async fn run(args: Budgets, context: &Context) -> Result<(), Problem>
         Budgets::Define(define) => {
             let scope = define.scope.clone();
             let parent = define.parent.clone();
+            let before = budgets.show(&scope).await.ok().and_then(|before| before.into_inner().budget);
             let defined = budgets.define(&scope, &define.into_body()?).await;
-            show(&*suggest::scope(defined, parent.iter(), context).await?, context)
+            let defined = suggest::scope(defined, parent.iter(), context).await?;
+            show(&defined, context)?;
+            for lost in before.iter().zip(&defined.budget).flat_map(|(before, now)| lost(before, now)) {
+                context.out.note(&format!("warning: the definition was replaced, {lost}"));
+            }
+            Ok(())
         }
         Budgets::Show { scope } => {
             show(&*suggest::scope(budgets.show(&scope).await, [&scope], context).await?, context)

@@ -114,6 +114,9 @@ pub(crate) async fn run(args: Top, context: &Context) -> Result<(), Problem> {
             Err(error) if error.is_transient() => screen.show_error(&error.to_string(), context),
             Err(error) => return Err(error.into()),
         }
+        if context.out.reader_is_gone() {
+            return Ok(());
+        }
     }
 }
 

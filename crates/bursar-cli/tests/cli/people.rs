@@ -201,7 +201,7 @@ fn a_missing_or_wrong_token_is_named_as_the_command_line_takes_it() {
 #[test]
 fn a_closed_pipe_is_not_a_failure() {
     let dir = Workdir::ready();
-    for args in [&["completions", "bash"][..], &["openapi"], &["config", "table"], &["--help"]] {
+    for args in [&["completions", "bash"][..], &["openapi"], &["config", "table"], &["--help"], &["top"]] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_bursar"));
         command.args(args).current_dir(dir.0.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();

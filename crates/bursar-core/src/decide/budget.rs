@@ -11,7 +11,8 @@ use crate::decide::admit;
 use crate::event::Event;
 use crate::mutant::Mutant;
 use crate::name::Scope;
-use crate::refusal::Refusal;
+use crate::notation::Unit;
+use crate::refusal::{Invalid, Refusal};
 use crate::scope::Freeze;
 use crate::state::Workspace;
 use crate::window::Window;
@@ -23,9 +24,9 @@ pub(super) fn define(ws: &Workspace, context: &Context, scope: &Scope, budget: &
         if parent == scope {
             return Err(Refusal::Cycle { scope: scope.clone(), parent: parent.clone() });
         }
-        if admit::row(ws, tenant, parent).is_none_or(|row| row.budget.is_none()) {
-            return Err(Refusal::UnknownScope { scope: parent.clone() });
-        }
+        let above = admit::row(ws, tenant, parent).and_then(|row| row.budget.as_deref());
+        let above = above.ok_or_else(|| Refusal::UnknownScope { scope: parent.clone() })?;
+        check_units(budget, parent, above)?;
         let above = ws.ancestors(tenant, parent);
         if above.contains(scope) {
             return Err(Refusal::Cycle { scope: scope.clone(), parent: parent.clone() });
@@ -38,6 +39,26 @@ pub(super) fn define(ws: &Workspace, context: &Context, scope: &Scope, budget: &
         }
     }
     Ok(vec![Event::BudgetDefined { scope: scope.clone(), budget: Box::new(budget.clone()) }])
+}
+
+/// Refuses a child that counts another unit than its parent: a charge is the same number for both. A budget whose unit has no
+/// name counts whatever its parent counts.
+fn check_units(budget: &Budget, parent: &Scope, above: &Budget) -> Result<(), Refusal> {
+    let (own, theirs) = (budget.display_unit(), above.display_unit());
+    let named = !own.name.is_empty() && !theirs.name.is_empty();
+    if named && (!own.name.eq_ignore_ascii_case(&theirs.name) || own.decimals != theirs.decimals) {
+        let shown = |unit: &Unit| match unit.decimals {
+            0 => unit.name.clone(),
+            decimals => format!("{} with {decimals} decimals", unit.name),
+        };
+        let problem = format!(
+            "is {}, but the parent {parent} counts {}: a charge is the same number for both, so they must count the same",
+            shown(&own),
+            shown(&theirs)
+        );
+        return Err(Refusal::Invalid(Invalid::new("unit", problem)));
+    }
+    Ok(())
 }
 
 /// Removes a budget. One that has units held, or budgets below it, is in use. A freeze by its trip limit ends with it; one by

@@ -130,7 +130,10 @@ impl Balance {
         if !self.could_fit(limit, amount) {
             return None;
         }
-        let freed_by_expiry = if self.held > 0 && next_expiry < Time::NEVER { next_expiry } else { Time::NEVER };
+        // Where nothing refills meanwhile, expiries help only if all of them together make enough room.
+        let refills = matches!(self.window, Window::Bucket { .. });
+        let enough = i128::from(self.remaining(limit)) + i128::from(self.held) >= i128::from(amount);
+        let freed_by_expiry = if self.held > 0 && (refills || enough) { next_expiry } else { Time::NEVER };
         let at = match self.window {
             Window::Bucket { refill: 0, .. } | Window::Lifetime => freed_by_expiry,
             Window::Bucket { refill, length, .. } => {

@@ -15,6 +15,7 @@ use serde::Deserialize;
 use crate::Shared;
 use crate::failure::Failure;
 use crate::shell::{self, Live, head_of};
+use crate::suggested::DEFINE_BUDGET;
 use crate::view::{amount, badge, bar, form, list, time};
 use crate::visit::{Act, Flash, Visit, encoded};
 
@@ -59,7 +60,7 @@ async fn show(visit: Visit, Query(filter): Query<Filter>) -> Result<Response, Fa
             }
             div data-live #budgets {
                 @if page.items.is_empty() {
-                    (list::empty("No budgets", "A budget limits what a scope may spend.", Some("bursar budget define team 25usd:month")))
+                    (list::empty("No budgets", "A budget limits what a scope may spend.", Some(DEFINE_BUDGET)))
                 } @else {
                     div.table-wrap tabindex="0" role="region" aria-label="Budgets" { (tree(&visit, &page.items)) }
                 }

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use crate::Shared;
 use crate::failure::Failure;
 use crate::shell::{self, Live, head_of};
+use crate::suggested::MINT_GRANT;
 use crate::view::{badge, form, list, time};
 use crate::visit::{Act, Visit};
 
@@ -34,7 +35,7 @@ async fn show(visit: Visit, Query(query): Query<PageQuery>) -> Result<Response, 
         section.card {
             div data-live #grants {
                 @if page.items.is_empty() {
-                    (list::empty("No grants", "A grant lets its holder do one thing once, such as an upload.", Some("bursar grant mint upload alice --ttl 10m")))
+                    (list::empty("No grants", "A grant lets its holder do one thing once, such as an upload.", Some(MINT_GRANT)))
                 } @else {
                     div.table-wrap tabindex="0" role="region" aria-label="Grants" {
                         table.table {

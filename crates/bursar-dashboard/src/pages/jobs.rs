@@ -13,6 +13,7 @@ use serde::Deserialize;
 use crate::Shared;
 use crate::failure::Failure;
 use crate::shell::{self, Live, head_of};
+use crate::suggested::ENQUEUE_JOB;
 use crate::view::{badge, form, list, time};
 use crate::visit::{Act, Visit, encoded};
 
@@ -164,7 +165,7 @@ fn filters(visit: &Visit, filter: &JobFilter) -> Markup {
 /// Shows jobs in a table.
 pub(crate) fn rows(visit: &Visit, jobs: &[JobAnswer], choose: bool) -> Markup {
     if jobs.is_empty() {
-        let command = "bursar job enqueue media video.generate '{\"seconds\": 8}'";
+        let command = ENQUEUE_JOB;
         return list::empty(
             "No jobs",
             "No job matches. Jobs are enqueued by commands, schedules or the command line.",

@@ -14,6 +14,7 @@ use crate::api::Caller;
 use crate::failure::Failure;
 use crate::session;
 use crate::shell;
+use crate::suggested::CREATE_TOKEN;
 use crate::visit::{Act, client};
 
 pub(crate) fn routes() -> Router<Shared> {
@@ -57,7 +58,7 @@ fn form(next: &str, problem: Option<&str>) -> Response {
             }
             button.btn.is-primary { "Sign in" }
         }
-        p.login-foot { "No token yet? " code { "bursar key create --help" } " shows how to make one." }
+        p.login-foot { "No token yet? " code { (CREATE_TOKEN) } " makes one that may only look." }
     };
     shell::bare("Sign in", &body)
 }

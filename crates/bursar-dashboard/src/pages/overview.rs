@@ -17,6 +17,7 @@ use crate::failure::Failure;
 use crate::pages::budgets::INTERNAL;
 use crate::pages::queues::{self, state_count};
 use crate::shell::{self, Live};
+use crate::suggested::{DEFINE_BUDGET, ENQUEUE_JOB};
 use crate::view::chart::{self, Series};
 use crate::view::{amount, badge, bar, list, time};
 use crate::visit::{Visit, encoded};
@@ -51,7 +52,7 @@ async fn show(visit: Visit) -> Result<Response, Failure> {
     };
     let overview = Overview { queues, budgets, activity };
     if overview.queues.is_empty() && overview.budgets.is_empty() {
-        let start = "bursar budget define team 25usd:month";
+        let start = DEFINE_BUDGET;
         let text = "Define a budget, then charge it from your program or start a job. This page fills as soon as something happens.";
         let body = html! { h1 { "Overview" } div.card data-live id="all" { (list::empty("Nothing here yet", text, Some(start))) } };
         return Ok(shell::page(&visit, "Overview", &Live::Replace(channels(&visit)), &body));
@@ -268,7 +269,7 @@ fn queue_table(visit: &Visit, queues: &[QueueAnswer]) -> Markup {
     html! {
         div.card-head { h2 { "Queues" } a.more href=(visit.url("/queues")) { "All queues" } }
         @if queues.is_empty() {
-            (list::empty("No queues yet", "A queue appears with its first job.", Some("bursar job enqueue media video.generate '{\"seconds\": 8}'")))
+            (list::empty("No queues yet", "A queue appears with its first job.", Some(ENQUEUE_JOB)))
         } @else {
             div.table-wrap { (queues::table(visit, queues)) }
         }
@@ -282,7 +283,7 @@ fn budget_table(visit: &Visit, budgets: &[BudgetAnswer]) -> Markup {
     html! {
         div.card-head { h2 { "Budgets nearest their limit" } a.more href=(visit.url("/budgets")) { "All budgets" } }
         @if near.is_empty() {
-            (list::empty("No limits yet", "A budget with a limit is listed here.", Some("bursar budget define team 25usd:month")))
+            (list::empty("No limits yet", "A budget with a limit is listed here.", Some(DEFINE_BUDGET)))
         } @else {
             div.table-wrap {
                 table.table {

@@ -13,6 +13,7 @@ use maud::{Markup, html};
 use crate::Shared;
 use crate::failure::Failure;
 use crate::shell::{self, Live, head_of};
+use crate::suggested::ENQUEUE_JOB;
 use crate::view::chart::{self, Series};
 use crate::view::{amount, badge, form, list, time};
 use crate::visit::{Act, Visit, encoded};
@@ -64,7 +65,7 @@ async fn show_all(visit: Visit) -> Result<Response, Failure> {
         (head_of(&visit, &[], &html! { "Queues" }, &html! {}, &html! {}))
         section.card data-live #queues {
             @if queues.is_empty() {
-                (list::empty("No queues yet", "A queue appears with its first job.", Some("bursar job enqueue media video.generate '{\"seconds\": 8}'")))
+                (list::empty("No queues yet", "A queue appears with its first job.", Some(ENQUEUE_JOB)))
             } @else {
                 div.table-wrap { (table(&visit, &queues)) }
             }

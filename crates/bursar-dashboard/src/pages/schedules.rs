@@ -11,6 +11,7 @@ use maud::{Markup, html};
 use crate::Shared;
 use crate::failure::Failure;
 use crate::shell::{self, Live, head_of};
+use crate::suggested::SET_SCHEDULE;
 use crate::view::{badge, form, list, time};
 use crate::visit::{Act, Visit, encoded};
 
@@ -32,7 +33,7 @@ async fn show(visit: Visit, axum::extract::Query(query): axum::extract::Query<Pa
         section.card {
             div data-live #schedules {
                 @if page.items.is_empty() {
-                    (list::empty("No schedules", "A schedule enqueues a job again and again.", Some("bursar schedule define nightly --cron '0 3 * * *' --queue reports --kind report.build")))
+                    (list::empty("No schedules", "A schedule enqueues a job again and again.", Some(SET_SCHEDULE)))
                 } @else {
                     div.table-wrap tabindex="0" role="region" aria-label="Schedules" {
                         table.table {

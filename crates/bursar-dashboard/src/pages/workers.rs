@@ -12,6 +12,7 @@ use maud::html;
 use crate::Shared;
 use crate::failure::Failure;
 use crate::shell::{self, Live, head_of};
+use crate::suggested::LEASE_JOB;
 use crate::view::{list, time};
 use crate::visit::Visit;
 
@@ -39,7 +40,7 @@ async fn show(visit: Visit) -> Result<Response, Failure> {
         (head_of(&visit, &[], &html! { "Workers" }, &meta, &html! {}))
         section.card data-live #workers {
             @if workers.is_empty() {
-                (list::empty("No worker has a job", "A worker appears here while it has a job. Workers lease jobs with the SDKs, the library or the command line.", Some("bursar job lease media --worker me")))
+                (list::empty("No worker has a job", "A worker appears here while it has a job. Workers lease jobs with the SDKs, the library or the command line.", Some(LEASE_JOB)))
             } @else {
                 div.table-wrap {
                     table.table {

@@ -10,6 +10,7 @@ on_both_engines!(
     durations_and_windows_may_be_text,
     a_hold_with_a_changed_time_to_live_says_so,
     a_refusal_says_what_helps_and_when,
+    a_child_counts_what_its_parent_counts,
     a_budget_is_removed_unless_it_is_in_use,
 );
 
@@ -89,6 +90,20 @@ async fn a_hold_with_a_changed_time_to_live_says_so(server: TestServer) {
     server.stop().await;
 }
 
+async fn a_child_counts_what_its_parent_counts(server: TestServer) {
+    let body = |unit: &str, parent: Value| json!({ "unit": unit, "parent": parent, "limits": [{ "amount": 10, "window": "day" }] });
+    server.call("PUT", "/v1/budgets/org", body("usd", Value::Null)).await.is(200);
+    for unit in ["tokens", "eur"] {
+        let refused = server.call("PUT", "/v1/budgets/team", body(unit, json!("org"))).await.is(400).json();
+        assert_eq!(refused["field"], "unit");
+        assert!(refused["detail"].as_str().unwrap().contains("the parent org counts usd with 6 decimals"), "{refused}");
+    }
+    for unit in ["usd", "USD", ""] {
+        server.call("PUT", "/v1/budgets/team", body(unit, json!("org"))).await.is(200);
+    }
+    server.stop().await;
+}
+
 async fn a_refusal_says_what_helps_and_when(server: TestServer) {
     let body = json!({ "limits": [{ "amount": 10, "window": "bucket:1/h" }] });
     server.call("PUT", "/v1/budgets/room", body).await.is(200);
@@ -101,7 +116,7 @@ async fn a_refusal_says_what_helps_and_when(server: TestServer) {
     assert!((10_700_000..=10_800_000).contains(&wait), "three tokens take three hours: {wait}");
     let seconds: i64 = refused.header("retry-after").unwrap().parse().unwrap();
     assert_eq!(seconds, (wait + 999) / 1_000, "rounded up");
-    let hint = "nothing was changed; request at most 2, wait about 3 h (an estimate), or raise the limit with PUT /v1/budgets/room";
+    let hint = "nothing was changed; request at most 2, wait about 3 h (an estimate), or raise the limit with PUT /v1/budgets/room, which replaces the whole budget";
     assert_eq!(problem["hint"], hint);
     let never = server.call("POST", "/v1/commands", post("room", 11)).await.is(409);
     assert_eq!((never.header("retry-after"), never.json().get("retry_after_ms")), (None, None), "time does not help");

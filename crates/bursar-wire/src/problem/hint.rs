@@ -143,7 +143,10 @@ fn refused(violations: &[ViolationAnswer], voice: Voice) -> Option<String> {
     }
     text.push_str(if text.ends_with("; ") { "raise the limit with " } else { "or raise the limit with " });
     let (path, word) = (in_path(scope), shell_quoted(scope));
-    text.push_str(&voice.say(format!("PUT /v1/budgets/{path}"), format!("`bursar budget define {word}`")));
+    text.push_str(&voice.say(
+        format!("PUT /v1/budgets/{path}, which replaces the whole budget"),
+        format!("`bursar budget define {word}`, which replaces all of its limits"),
+    ));
     Some(text)
 }
 
@@ -208,13 +211,13 @@ mod tests {
         for (problem, http, command) in [
             (
                 refused(vec![limit(3, day)]),
-                "nothing was changed; request at most 3, wait about 2 days (an estimate), or raise the limit with PUT /v1/budgets/team%201",
-                "nothing was changed; request less, wait about 2 days (an estimate), or raise the limit with `bursar budget define 'team 1'`",
+                "nothing was changed; request at most 3, wait about 2 days (an estimate), or raise the limit with PUT /v1/budgets/team%201, which replaces the whole budget",
+                "nothing was changed; request less, wait about 2 days (an estimate), or raise the limit with `bursar budget define 'team 1'`, which replaces all of its limits",
             ),
             (
                 refused(vec![limit(0, None), limit(3, day)]),
-                "nothing was changed; raise the limit with PUT /v1/budgets/team%201",
-                "nothing was changed; raise the limit with `bursar budget define 'team 1'`",
+                "nothing was changed; raise the limit with PUT /v1/budgets/team%201, which replaces the whole budget",
+                "nothing was changed; raise the limit with `bursar budget define 'team 1'`, which replaces all of its limits",
             ),
             (
                 refused(vec![limit(0, day), Violation::Frozen { scope: scope.clone() }]),
