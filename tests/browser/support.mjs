@@ -103,10 +103,11 @@ export async function startDev() {
   return { link, url: new URL(link).origin, stop };
 }
 
-/** Runs the program to its end and returns its exit code. */
-export async function exitCode(...options) {
-  const child = spawn(PROGRAM, options, { env: environment({}), stdio: 'ignore' });
-  return new Promise((done) => child.once('exit', done));
+/** Returns whether the program knows a command that a page suggests; it prints the help of the command and does nothing else. */
+export async function knows(command) {
+  const script = `bursar() { "$PROGRAM" "$@" --help; }; ${command}`;
+  const child = spawn('sh', ['-c', script], { env: environment({ PROGRAM }), stdio: 'ignore' });
+  return new Promise((done) => child.once('exit', (code) => done(code === 0)));
 }
 
 /** The HTTP API for one token. */
