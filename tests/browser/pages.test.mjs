@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import axe from 'axe-core';
-import { OPERATOR, Server, Visitor, launch } from './support.mjs';
+import { OPERATOR, Server, Visitor, knows, launch } from './support.mjs';
 import { seed } from './seed.mjs';
 
 /** The structure of a page depends on its width and its contrasts on the scheme, so that two variants are checked by axe. */
@@ -194,6 +194,7 @@ describe('pages of an empty server', () => {
       await visitor.open(path);
       const command = await visitor.page.locator('.empty .cmd code').first().innerText();
       assert.match(command, /^bursar /, path);
+      assert.ok(await knows(command), `${path}: ${command}`);
     }
     await visitor.leave();
   });

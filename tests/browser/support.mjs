@@ -103,10 +103,11 @@ export async function startDev() {
   return { link, url: new URL(link).origin, stop };
 }
 
-/** Runs the program to its end and returns its exit code. */
-export async function exitCode(...options) {
-  const child = spawn(PROGRAM, options, { env: environment({}), stdio: 'ignore' });
-  return new Promise((done) => child.once('exit', done));
+/** Returns whether the program knows a command that a page suggests; it prints the help of the command and does nothing else. */
+export async function knows(command) {
+  const script = `bursar() { "$PROGRAM" "$@" --help; }; ${command}`;
+  const child = spawn('sh', ['-c', script], { env: environment({ PROGRAM }), stdio: 'ignore' });
+  return new Promise((done) => child.once('exit', (code) => done(code === 0)));
 }
 
 /** The HTTP API for one token. */
@@ -199,7 +200,7 @@ export class Api {
 
 /** Chromium, as Debian packages it. */
 export async function launch() {
-  const args = process.getuid?.() === 0 ? ['--no-sandbox', '--disable-gpu'] : ['--disable-gpu'];
+  const args = process.getuid?.() === 0 ? ['--no-sandbox'] : [];
   return chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args });
 }
 
