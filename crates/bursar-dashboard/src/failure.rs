@@ -18,6 +18,8 @@ pub(crate) enum Failure {
     LoadAgain,
     /// A form was not sent by a page of this session.
     Forged,
+    /// The visitor's role does not allow an action.
+    NotAllowed(&'static str),
     /// There is no such page.
     NoPage,
     /// The API answered with a problem.
@@ -37,6 +39,15 @@ impl From<Invalid> for Failure {
 }
 
 impl Failure {
+    /// Returns whether the visitor's role is the reason.
+    pub(crate) fn is_forbidden(&self) -> bool {
+        match self {
+            Failure::NotAllowed(_) => true,
+            Failure::Api(error) => error.kind() == Some(Kind::Forbidden),
+            _ => false,
+        }
+    }
+
     /// Returns the text that a message beside a form shows.
     pub(crate) fn text(&self) -> String {
         match self {
@@ -44,6 +55,7 @@ impl Failure {
             Failure::LoadAgain | Failure::Forged => {
                 "the form is not from this session; nothing was changed; load the page again".to_owned()
             }
+            Failure::NotAllowed(action) => format!("the role of this token does not allow {action}"),
             Failure::NoPage => "there is no such page".to_owned(),
             Failure::Api(error) => error.to_string(),
         }
@@ -64,9 +76,10 @@ impl IntoResponse for Failure {
             }
             Failure::LoadAgain => return shell::reload().into_response(),
             Failure::Forged => (StatusCode::FORBIDDEN, "The form was not accepted"),
+            Failure::NotAllowed(_) => (StatusCode::FORBIDDEN, "Not allowed"),
             Failure::NoPage => (StatusCode::NOT_FOUND, "Page not found"),
             Failure::Api(error) => match (error, error.kind()) {
-                (_, Some(Kind::NotFound)) => (StatusCode::NOT_FOUND, "Not found"),
+                (_, Some(Kind::NotFound | Kind::UnknownScope)) => (StatusCode::NOT_FOUND, "Not found"),
                 (_, Some(Kind::Forbidden)) => (StatusCode::FORBIDDEN, "Not allowed"),
                 (Error::Invalid(_), _) | (_, Some(Kind::Invalid)) => (StatusCode::BAD_REQUEST, "Not valid"),
                 (Error::Problem(problem), _) => {

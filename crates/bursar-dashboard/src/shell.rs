@@ -73,6 +73,11 @@ pub(crate) fn page(visit: &Visit, title: &str, live: &Live, body: &Markup) -> Re
         Live::Replace(channels) => (Some("replace"), Some(channels)),
         Live::Announce(channels) => (Some("announce"), Some(channels)),
     };
+    let may_listen = |channels: &&String| {
+        let journal = channels.as_str() == "journal";
+        !channels.is_empty() && visit.may("events.listen") && (!journal || visit.may("journal.read"))
+    };
+    let events = events.filter(may_listen);
     let events = events.map(|channels| visit.url(&format!("/events?channels={}", encoded(channels))));
     let markup = html! {
         (DOCTYPE)

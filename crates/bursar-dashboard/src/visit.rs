@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use bursar_client::{Client, Kind, Tenant};
 use bursar_core::time::Time;
 use bursar_wire::role::WhoAmIAnswer;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::Shared;
 use crate::api::{Api, Caller, InProcess};
@@ -100,15 +101,31 @@ impl Visit {
         response
     }
 
+    /// Goes to a page that says why an act failed; an act that the visitor may not do has its own page.
+    pub(crate) fn failed(&self, path: &str, failure: Failure) -> Result<Response, Failure> {
+        match failure.is_forbidden() {
+            true => Err(failure),
+            false => Ok(self.go(path, &Flash::Failed(failure.text()))),
+        }
+    }
+
+    /// Fails if the visitor may not perform an action.
+    pub(crate) fn require(&self, action: &'static str) -> Result<(), Failure> {
+        if self.may(action) { Ok(()) } else { Err(Failure::NotAllowed(action)) }
+    }
+
     /// Returns the visitor's token, for requests that are passed on as they are.
     pub(crate) fn token(&self) -> &str {
         &self.token
     }
 }
 
+/// Everything but the characters that a URL may contain anywhere.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
 /// Encodes a part of a path or of a query.
 pub(crate) fn encoded(text: &str) -> String {
-    percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
+    utf8_percent_encode(text, RESERVED).to_string()
 }
 
 impl FromRequestParts<Shared> for Visit {
@@ -162,8 +179,14 @@ pub(crate) fn client(shared: &Shared, caller: Caller) -> Result<Client, Failure>
     Ok(Client::over(transport, "http://dashboard")?.once())
 }
 
-fn from_another_site(headers: &HeaderMap) -> bool {
-    headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site")
+/// Returns whether a request was caused by another site. Browsers say so, except over plain HTTP, where the origin of a form tells.
+pub(crate) fn from_another_site(headers: &HeaderMap) -> bool {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    if let Some(site) = text("sec-fetch-site") {
+        return site != "same-origin" && site != "none";
+    }
+    let origin = text("origin").map(|origin| origin.split_once("://").map_or(origin, |(_, host)| host));
+    origin.is_some_and(|origin| text("host") != Some(origin))
 }
 
 /// Returns a value of the query.
@@ -220,6 +243,27 @@ mod tests {
             assert_eq!(Flash::decode(&flash.encode()), Some(flash));
         }
         assert_eq!(Flash::decode("<script>"), None);
+    }
+
+    #[test]
+    fn requests_of_other_sites_are_recognised() {
+        let headers = |pairs: &[(&'static str, &'static str)]| {
+            let pairs =
+                pairs.iter().map(|(name, value)| (name.parse().expect("a name"), value.parse().expect("a value")));
+            pairs.collect::<HeaderMap>()
+        };
+        let cases: [(&[(&str, &str)], bool); 7] = [
+            (&[], false),
+            (&[("sec-fetch-site", "same-origin")], false),
+            (&[("sec-fetch-site", "none")], false),
+            (&[("sec-fetch-site", "cross-site")], true),
+            (&[("sec-fetch-site", "same-site")], true),
+            (&[("origin", "http://a:1"), ("host", "a:1")], false),
+            (&[("origin", "http://b"), ("host", "a:1")], true),
+        ];
+        for (pairs, expected) in cases {
+            assert_eq!(from_another_site(&headers(pairs)), expected, "{pairs:?}");
+        }
     }
 
     #[test]

@@ -169,7 +169,8 @@ impl Recent {
 
     fn answer(&self, now: Time) -> ActivityAnswer {
         let last = minute_of(now);
-        let first = (last - MINUTES + 1).max(self.since);
+        // After a burst the first whole minute may still be to come.
+        let first = (last - MINUTES + 1).max(self.since).min(last);
         let minutes = usize::try_from(last - first + 1).unwrap_or_default();
         let mut scopes: HashMap<&Scope, Vec<i64>> = HashMap::new();
         for (minute, sums) in self.minutes.range(first..=last) {

@@ -19,7 +19,7 @@ use crate::pages::budgets::{limits, state};
 use crate::shell::{self, Live, head_of};
 use crate::view::chart::{self, Burn, RATE_OVER};
 use crate::view::{amount, badge, bar, form, list, time};
-use crate::visit::{Act, Flash, Visit, encoded};
+use crate::visit::{Act, Visit, encoded};
 
 /// Holds and events shown.
 const SHOWN: usize = 25;
@@ -59,7 +59,7 @@ async fn show(visit: Visit, Path(scope): Path<String>) -> Result<Response, Failu
             }
         }
         div.stack data-live #balances { (balances(&visit, &budget, &unit)) }
-        @if let Some((burn, label)) = &burn { section.card data-live #burn { (burn_chart(&visit, burn, label, &unit)) } }
+        div data-live #burn { @if let Some((burn, label)) = &burn { section.card { (burn_chart(&visit, burn, label, &unit)) } } }
         div.cols {
             section.card data-live #holds { (live_holds(&visit, &holds, &unit, &scope)) }
             section.card data-live #history { (history_of(&visit, &history, &unit)) }
@@ -324,10 +324,10 @@ async fn unfreeze(Path(scope): Path<String>, act: Act) -> Result<Response, Failu
 
 async fn credit(Path(scope): Path<String>, act: Act) -> Result<Response, Failure> {
     let scope = Scope::new(&scope)?;
-    Ok(match credited(&act, &scope).await {
-        Ok(text) => act.visit.done(&path(&scope), text),
-        Err(failure) => act.visit.go(&path(&scope), &Flash::Failed(failure.text())),
-    })
+    match credited(&act, &scope).await {
+        Ok(text) => Ok(act.visit.done(&path(&scope), text)),
+        Err(failure) => act.visit.failed(&path(&scope), failure),
+    }
 }
 
 async fn credited(act: &Act, scope: &Scope) -> Result<String, Failure> {
@@ -353,10 +353,10 @@ async fn credited(act: &Act, scope: &Scope) -> Result<String, Failure> {
 
 async fn change_limits(Path(scope): Path<String>, act: Act) -> Result<Response, Failure> {
     let scope = Scope::new(&scope)?;
-    Ok(match changed(&act, &scope).await {
-        Ok(()) => act.visit.done(&path(&scope), format!("The limits of {scope} are changed.")),
-        Err(failure) => act.visit.go(&path(&scope), &Flash::Failed(failure.text())),
-    })
+    match changed(&act, &scope).await {
+        Ok(()) => Ok(act.visit.done(&path(&scope), format!("The limits of {scope} are changed."))),
+        Err(failure) => act.visit.failed(&path(&scope), failure),
+    }
 }
 
 /// Replaces the limits, provided that the budget has not changed since it was read.

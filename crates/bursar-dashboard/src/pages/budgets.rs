@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use axum::Router;
 use axum::extract::Query;
 use axum::response::Response;
-use axum::routing::{get, post};
+use axum::routing::get;
 use bursar_client::{BudgetBody, Scope};
 use bursar_core::bounds::DEPTH_MAX;
 use bursar_core::notation::Unit;
@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::shell::{self, Live, head_of};
 use crate::suggested::DEFINE_BUDGET;
 use crate::view::{amount, badge, bar, form, list, time};
-use crate::visit::{Act, Flash, Visit, encoded};
+use crate::visit::{Act, Visit, encoded};
 
 /// Budgets on a page.
 const PAGE: usize = 200;
@@ -28,10 +28,7 @@ pub(crate) const INTERNAL: &str = "bursar:";
 const INDENT_MAX: usize = 7;
 
 pub(crate) fn routes() -> Router<Shared> {
-    Router::new()
-        .route("/budgets", get(show))
-        .route("/budgets/new", get(new).post(define))
-        .route("/budgets/-/define", post(define))
+    Router::new().route("/budgets", get(show)).route("/budgets/new", get(new).post(define))
 }
 
 #[derive(Deserialize)]
@@ -152,23 +149,30 @@ pub(crate) fn state(budget: &BudgetAnswer) -> Markup {
     }
 }
 
-async fn new(visit: Visit) -> Response {
+async fn new(visit: Visit) -> Result<Response, Failure> {
+    visit.require("budgets.write")?;
+    Ok(new_form(&visit, &|name| if name == "unit" { "usd" } else { "" }, None))
+}
+
+/// Shows the form of a new budget with the values of its fields.
+fn new_form<'a>(visit: &Visit, value: &dyn Fn(&str) -> &'a str, problem: Option<&str>) -> Response {
     let body = html! {
-        (head_of(&visit, &[("/budgets", "Budgets")], &html! { "New budget" }, &html! {}, &html! {}))
+        (head_of(visit, &[("/budgets", "Budgets")], &html! { "New budget" }, &html! {}, &html! {}))
         section.card { div.card-body {
             form.form method="post" action=(visit.url("/budgets/new")) {
-                (form::token(&visit))
-                (form::field("scope", "Scope", "", "acme/research/scout"))
-                (form::field("parent", "Parent, which is charged as well", "", "acme/research"))
-                (form::field("unit", "Unit", "usd", "usd, tokens, …"))
-                (form::field("limit", "Limits, separated by spaces", "", "25usd:month@Europe/Berlin 2usd:rolling:1h"))
+                (form::token(visit))
+                @if let Some(problem) = problem { div.flash.is-bad role="alert" { p { (problem) } } }
+                (form::field("scope", "Scope", value("scope"), "acme/research/scout"))
+                (form::field("parent", "Parent, which is charged as well", value("parent"), "acme/research"))
+                (form::field("unit", "Unit", value("unit"), "usd, tokens, …"))
+                (form::field("limit", "Limits, separated by spaces", value("limit"), "25usd:month@Europe/Berlin 2usd:rolling:1h"))
                 p.hint { "A limit is an amount and a window: " code { "25usd:month" } ", " code { "500k:day@Europe/Berlin" } ", " code { "2usd:rolling:1h" } "." }
-                (form::field("reason", "Reason", "", "why, for the journal"))
+                (form::field("reason", "Reason", value("reason"), "why, for the journal"))
                 div.form-acts { button.btn.is-primary { "Define" } a.btn.is-quiet href=(visit.url("/budgets")) { "Back" } }
             }
         } }
     };
-    shell::page(&visit, "New budget", &Live::Still, &body)
+    shell::page(visit, "New budget", &Live::Still, &body)
 }
 
 async fn define(act: Act) -> Result<Response, Failure> {
@@ -177,7 +181,8 @@ async fn define(act: Act) -> Result<Response, Failure> {
             let path = format!("/budgets/{}", encoded(scope.as_str()));
             Ok(act.visit.done(&path, format!("The budget {scope} is defined.")))
         }
-        Err(failure) => Ok(act.visit.go("/budgets/new", &Flash::Failed(failure.text()))),
+        Err(failure) if failure.is_forbidden() => Err(failure),
+        Err(failure) => Ok(new_form(&act.visit, &|name| act.field(name).unwrap_or_default(), Some(&failure.text()))),
     }
 }
 

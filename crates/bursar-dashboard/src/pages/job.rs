@@ -53,8 +53,8 @@ async fn show(visit: Visit, Path(id): Path<String>) -> Result<Response, Failure>
                 section.card data-live #cost { (cost(&visit, &job, hold.as_ref(), &unit)) }
                 section.card data-live #attempts { (attempts_of(&visit, &attempts)) }
                 section.card { div.card-head { h2 { "Payload" } } (json::payload(&job.payload)) }
-                @if job.result.as_str() != "null" {
-                    section.card data-live #result { div.card-head { h2 { "Result" } } (json::payload(&job.result)) }
+                div data-live #result {
+                    @if job.result.as_str() != "null" { section.card { div.card-head { h2 { "Result" } } (json::payload(&job.result)) } }
                 }
                 @if job.metadata.as_str() != "null" {
                     section.card { div.card-head { h2 { "Metadata" } } (json::payload(&job.metadata)) }
@@ -191,6 +191,7 @@ fn sentence(event: &EventAnswer) -> String {
         "job.moved" => format!("moved to {} by {actor}", text("queue")),
         "job.edited" => format!("edited by {actor}"),
         "job.billed" => "charged".to_owned(),
+        "job.funded" => "paid for by a hold".to_owned(),
         "hold.placed" => "hold placed".to_owned(),
         "hold.committed" => "hold committed".to_owned(),
         "hold.released" => "hold released".to_owned(),
@@ -278,24 +279,19 @@ fn attempts_of(visit: &Visit, attempts: &[AttemptAnswer]) -> Markup {
 async fn retry(Path(id): Path<String>, act: Act) -> Result<Response, Failure> {
     let id: JobId = id.parse()?;
     let done = act.visit.client.jobs().retry(id, act.field("reason")).await;
-    Ok(told(&act, id, done.map(drop).map_err(Failure::from), "The job runs again."))
+    told(&act, id, done.map(drop).map_err(Failure::from), "The job runs again.")
 }
 
 async fn cancel(Path(id): Path<String>, act: Act) -> Result<Response, Failure> {
     let id: JobId = id.parse()?;
     let done = act.visit.client.jobs().cancel(id, act.field("reason")).await;
-    Ok(told(
-        &act,
-        id,
-        done.map(drop).map_err(Failure::from),
-        "The job is cancelled; a worker that has it is told to stop.",
-    ))
+    told(&act, id, done.map(drop).map_err(Failure::from), "The job is cancelled; a worker that has it is told to stop.")
 }
 
 async fn discard(Path(id): Path<String>, act: Act) -> Result<Response, Failure> {
     let id: JobId = id.parse()?;
     let done = act.visit.client.jobs().discard(id, act.field("reason")).await;
-    Ok(told(&act, id, done.map(drop).map_err(Failure::from), "The job is discarded."))
+    told(&act, id, done.map(drop).map_err(Failure::from), "The job is discarded.")
 }
 
 async fn edit(Path(id): Path<String>, act: Act) -> Result<Response, Failure> {
@@ -307,13 +303,13 @@ async fn edit(Path(id): Path<String>, act: Act) -> Result<Response, Failure> {
     };
     let change = EditBody { priority: Some(priority), delay_ms: None, reason: act.field("reason").map(str::to_owned) };
     let done = act.visit.client.jobs().edit(id, &change).await;
-    Ok(told(&act, id, done.map(drop).map_err(Failure::from), "The job is changed."))
+    told(&act, id, done.map(drop).map_err(Failure::from), "The job is changed.")
 }
 
-fn told(act: &Act, id: JobId, done: Result<(), Failure>, text: &str) -> Response {
+fn told(act: &Act, id: JobId, done: Result<(), Failure>, text: &str) -> Result<Response, Failure> {
     let path = format!("/jobs/{id}");
     match done {
-        Ok(()) => act.visit.done(&path, text),
-        Err(failure) => act.visit.go(&path, &Flash::Failed(failure.text())),
+        Ok(()) => Ok(act.visit.done(&path, text)),
+        Err(failure) => act.visit.failed(&path, failure),
     }
 }

@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::session::{self, SESSION};
 use crate::shell;
 use crate::suggested::CREATE_TOKEN;
-use crate::visit::{Act, client};
+use crate::visit::{Act, client, from_another_site};
 
 pub(crate) fn routes() -> Router<Shared> {
     Router::new().route("/login", get(show).post(sign_in)).route("/logout", post(sign_out))
@@ -80,7 +80,7 @@ async fn sign_in(
     Form(fields): Form<LoginForm>,
 ) -> Result<Response, Failure> {
     // Another site could otherwise sign a browser in with a token of its own.
-    if headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site") {
+    if from_another_site(&headers) {
         return Err(Failure::Forged);
     }
     let token = fields.token.trim();

@@ -1,7 +1,7 @@
 //! What is running, what is stuck, what it costs, and who is near a limit.
 
 use axum::Router;
-use axum::response::Response;
+use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use bursar_core::job::JobState;
 use bursar_core::notation::{Unit, about};
@@ -42,6 +42,10 @@ struct Overview {
 }
 
 async fn show(visit: Visit) -> Result<Response, Failure> {
+    if !visit.may("queues.read") {
+        // A token for metrics or for a worker has no overview.
+        return Ok(Redirect::to(&visit.url("/settings")).into_response());
+    }
     let client = &visit.client;
     let mut budgets = client.budgets().list("", None, BUDGETS_SEARCHED).await?.into_inner().items;
     budgets.retain(|budget| !budget.scope.as_str().starts_with(INTERNAL));

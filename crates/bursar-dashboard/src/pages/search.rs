@@ -51,10 +51,11 @@ async fn show(visit: Visit, Query(query): Query<SearchQuery>) -> Result<Response
         (head_of(&visit, &[], &html! { "Find" }, &html! {}, &html! {}))
         section.card {
             form.filters method="get" {
+                @if let Some(tenant) = &visit.tenant { input type="hidden" name="tenant" value=(tenant); }
                 div.field.is-grow { label for="q" { "An id, or the beginning of a scope or queue" } input.mono #q name="q" value=(query.q) autofocus; }
                 div.acts { button.btn.is-primary { "Find" } }
             }
-            div.palette-list { (results(&visit, &hits)) }
+            div.palette-list role="listbox" aria-label="Found" { (results(&visit, &hits)) }
             @if hits.is_empty() && !query.q.is_empty() { (list::empty("Nothing found", "No job has this id, and no budget or queue of this tenant is named like that.", None)) }
         }
     };
@@ -88,10 +89,9 @@ async fn find(visit: &Visit, text: &str) -> Result<Vec<Hit>, Failure> {
             noun: "budget",
         }));
     }
-    let beginning = visit.client.budgets().list(text, None, FOUND);
     if visit.may("budgets.read")
         && hits.len() < FOUND
-        && let Ok(found) = beginning.await
+        && let Ok(found) = visit.client.budgets().list(text, None, FOUND).await
     {
         let scopes = found.into_inner().items.into_iter().map(|budget| budget.scope.to_string());
         let more: Vec<String> = scopes.filter(|scope| !hits.iter().any(|hit| hit.name == *scope)).collect();

@@ -38,7 +38,7 @@ async fn show(visit: Visit) -> Result<Response, Failure> {
             section.card {
                 div.card-head {
                     h2 { "API keys" }
-                    div.acts { (form::with_reason(&visit, "/tokens/key", "New key", "is-small", &html! {
+                    div.acts { (form::in_menu(&visit, "/tokens/key", "New key", "is-small", &html! {
                         (form::field("name", "Name", "", "shop"))
                         (form::choice("role", "Role", "user", &roles))
                     })) }
@@ -48,7 +48,7 @@ async fn show(visit: Visit) -> Result<Response, Failure> {
             section.card {
                 div.card-head {
                     h2 { "Workers" }
-                    div.acts { (form::with_reason(&visit, "/tokens/worker", "New worker", "is-small", &html! {
+                    div.acts { (form::in_menu(&visit, "/tokens/worker", "New worker", "is-small", &html! {
                         (form::field("name", "Name", "", "encoder"))
                         (form::field("queues", "Queues", "*", "media-*, mail"))
                         (form::field("kinds", "Kinds", "*", "video.*"))
@@ -78,7 +78,7 @@ fn table(visit: &Visit, class: &str, tokens: &[CredentialAnswer]) -> Markup {
                                 td.num { (time::relative(token.expires_at.as_deref(), visit.now)) }
                                 td { div.acts {
                                     @if token.state == "good" {
-                                        (form::with_reason(visit, &format!("/tokens/{class}/{}/revoke", token.id), "Revoke", "is-small is-danger", &html! { p.hint { "It is refused from its next request on." } }))
+                                        (form::in_menu(visit, &format!("/tokens/{class}/{}/revoke", token.id), "Revoke", "is-small is-danger", &html! { p.hint { "It is refused from its next request on." } }))
                                     }
                                 } }
                             }
@@ -126,7 +126,7 @@ fn made_page(act: &Act, name: &str, made: Result<Option<String>, bursar_client::
         Ok(None) => {
             Ok(act.visit.go("/tokens", &Flash::Failed("The token was made before and is not shown again.".to_owned())))
         }
-        Err(error) => Ok(act.visit.go("/tokens", &Flash::Failed(error.to_string()))),
+        Err(error) => act.visit.failed("/tokens", error.into()),
     }
 }
 

@@ -22,6 +22,18 @@ pub(crate) fn button(visit: &Visit, action: &str, label: &str, class: &str) -> M
 /// Shows a button that opens a form with a field for the reason.
 pub(crate) fn with_reason(visit: &Visit, action: &str, label: &str, class: &str, fields: &Markup) -> Markup {
     let id = format!("reason-{}", action.replace(|c: char| !c.is_ascii_alphanumeric(), "-"));
+    let fields = html! {
+        (fields)
+        div.field {
+            label for=(id) { "Reason" }
+            input id=(id) name="reason" maxlength="500" placeholder="why, for the journal" autocomplete="off";
+        }
+    };
+    in_menu(visit, action, label, class, &fields)
+}
+
+/// Shows a button that opens a form.
+pub(crate) fn in_menu(visit: &Visit, action: &str, label: &str, class: &str, fields: &Markup) -> Markup {
     html! {
         details.menu {
             summary class={ "btn " (class) } { (label) }
@@ -29,10 +41,6 @@ pub(crate) fn with_reason(visit: &Visit, action: &str, label: &str, class: &str,
                 form.form method="post" action=(visit.url(action)) {
                     (token(visit))
                     (fields)
-                    div.field {
-                        label for=(id) { "Reason" }
-                        input id=(id) name="reason" maxlength="500" placeholder="why, for the journal" autocomplete="off";
-                    }
                     div.form-acts { button class={ "btn is-primary " (class) } { (label) } }
                 }
             }
