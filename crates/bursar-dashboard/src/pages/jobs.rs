@@ -14,7 +14,7 @@ use crate::Shared;
 use crate::failure::Failure;
 use crate::shell::{self, Live, head_of};
 use crate::suggested::ENQUEUE_JOB;
-use crate::view::{badge, form, list, time};
+use crate::view::{amount, badge, form, list, time};
 use crate::visit::{Act, Flash, Visit, encoded};
 
 /// Jobs on a page.
@@ -310,7 +310,11 @@ async fn preview(act: Act) -> Result<Response, Failure> {
         let able = jobs.iter().filter(|job| verb.allows(job.state)).map(|job| job.id);
         selected = SelectionBody { ids: able.collect(), ..SelectionBody::default() };
     }
-    let count = if pinned { selected.ids.len().to_string() } else { format!("more than {PINNED_MAX}") };
+    let count = match pinned {
+        true => selected.ids.len(),
+        false => verb.run(&act.visit.client, &SelectionBody { dry_run: true, ..selected.clone() }).await?.matched,
+    };
+    let count = amount::count(count as i64);
     let noun = if count == "1" { "job" } else { "jobs" };
     let title = format!("{} {count} {noun}?", capital(verb.word()));
     let shown: Vec<JobAnswer> = jobs.into_iter().filter(|job| verb.allows(job.state)).take(20).collect();
@@ -322,7 +326,7 @@ async fn preview(act: Act) -> Result<Response, Failure> {
         section.card.confirm[verb != Verb::Retry] {
             div.card-body {
                 p { (verb.effect()) }
-                @if !pinned { p.warn { "Jobs that match by the time you confirm are included." } }
+                @if !pinned { p.warn { "These are the first that match, at most " (amount::count(ACT_MAX as i64)) ". Jobs that match by the time you confirm may be among them." } }
                 @if all { (other_acts(visit, &act, &filter)) }
             }
             @if !shown.is_empty() { div.preview { (rows(visit, &shown, false)) } }

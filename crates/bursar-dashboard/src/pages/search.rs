@@ -110,6 +110,8 @@ async fn find(visit: &Visit, text: &str) -> Result<Vec<Hit>, Failure> {
             noun: "queue",
         }));
     }
+    // What begins with the text comes before what only contains it.
+    hits.sort_by_key(|hit| !hit.name.starts_with(text));
     Ok(hits)
 }
 
