@@ -84,7 +84,8 @@ impl Process {
         let mut lines = Vec::new();
         loop {
             lines.push(self.stderr.lock().unwrap().next_line().expect("standard error has the screen"));
-            if lines.last().is_some_and(|line| line.trim() == format!("http://{}/", self.address)) {
+            let link = format!("http://{}/login?code=", self.address);
+            if lines.last().is_some_and(|line| line.trim().starts_with(&link)) {
                 return lines;
             }
         }

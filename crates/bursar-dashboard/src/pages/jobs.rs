@@ -312,7 +312,11 @@ async fn preview(act: Act) -> Result<Response, Failure> {
     }
     let count = match pinned {
         true => selected.ids.len(),
-        false => verb.run(&act.visit.client, &SelectionBody { dry_run: true, ..selected.clone() }).await?.matched,
+        false => verb
+            .run(&act.visit.client, &SelectionBody { dry_run: true, ..selected.clone() })
+            .await?
+            .matched
+            .min(ACT_MAX),
     };
     let count = amount::count(count as i64);
     let noun = if count == "1" { "job" } else { "jobs" };
