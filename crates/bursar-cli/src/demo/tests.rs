@@ -121,7 +121,7 @@ async fn the_fleet_shows_what_it_promises_and_leaves_nothing_running() {
     }
     assert_eq!(limits, 16);
     let scout = &bursar.ledger().remaining(SCOUT).await.unwrap()[0];
-    assert_eq!((scout.remaining, scout.posted), (Some(0), 5_000_000), "its limit is used to the last unit");
+    assert_eq!((scout.remaining, scout.posted), (Some(0), 600_000), "its limit is used to the last unit");
     bursar.close().await;
     everything_finished_is_deleted_in_time(&folder).await;
 }
