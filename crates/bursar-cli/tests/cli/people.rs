@@ -130,10 +130,10 @@ fn hints_name_what_helps_in_that_case() {
     assert!(doctor.exits(1).out.contains("another program listens on"));
 
     let unreachable = "http://127.0.0.1:1";
-    let ran = dir.run(&["--server", unreachable, "--timeout", "200ms", "budget", "list"]).exits(6);
+    let ran = dir.run(&["--server", unreachable, "--timeout", "3s", "budget", "list"]).exits(6);
     assert!(ran.err.contains(unreachable) && ran.err.contains("no program listens at that address"), "{}", ran.err);
     assert!(!ran.err.contains("client error"), "{}", ran.err);
-    let doctor = dir.run(&["--server", unreachable, "--timeout", "200ms", "doctor"]).exits(6);
+    let doctor = dir.run(&["--server", unreachable, "--timeout", "3s", "doctor"]).exits(6);
     assert!(doctor.out.contains("FAILED") && doctor.out.contains("bursar serve"), "{}", doctor.out);
     let fix = dir.run(&["--server", unreachable, "doctor", "--fix"]).exits(2);
     assert!(fix.err.contains("--database"), "{}", fix.err);

@@ -12,11 +12,11 @@ fn an_expiry_that_cannot_make_room_is_no_estimate() {
         "
         define a 10/day                        => done
         hold h a=5                             => h held 1m: a 5/10 day@UTC
-        commit h 20                            => committed, overrun 15: a -10/10 day@UTC
+        commit h 20                            => committed, overrun: a -10/10 day@UTC
         define b 10/day                        => done
         hold small b=1                         => small held 1m: b 9/10 day@UTC
         hold large b=8                         => large held 1m: b 1/10 day@UTC
-        commit large 30                        => committed, overrun 22: b -21/10 day@UTC
+        commit large 30                        => committed, overrun: b -21/10 day@UTC
         post b=1                               => refused: b has 0 left of 10 (day@UTC), 1 requested, try again in 43200000 ms at the earliest
         ",
     );
