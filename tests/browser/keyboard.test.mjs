@@ -139,7 +139,8 @@ describe('by keyboard', () => {
     await visitor.open('/queues/embed');
     await visitor.page.locator('main summary', { hasText: 'Pause' }).focus();
     await visitor.page.keyboard.press('Enter');
-    await visitor.page.keyboard.press('Tab');
+    // The menu opens with the cursor in its first field.
+    await visitor.page.waitForFunction(() => document.activeElement?.name === 'reason');
     await visitor.page.keyboard.type('by keyboard');
     await Promise.all([visitor.page.waitForEvent('framenavigated'), visitor.page.keyboard.press('Enter')]);
     assert.match(await visitor.flash(), /embed is paused/);
