@@ -5,11 +5,10 @@ use bursar_wire::command::CommandBody;
 use bursar_wire::problem::Problem;
 use clap::Subcommand;
 
+use crate::commands::hold;
 use crate::context::Context;
 use crate::input::read_input;
-use crate::suggest;
 use crate::units::Units;
-use crate::view::charges;
 
 /// The subcommands of `bursar command`.
 #[derive(Subcommand)]
@@ -36,19 +35,5 @@ pub(crate) async fn run(args: Commands, context: &Context) -> Result<(), Problem
     let Commands::Submit { file, key, dry_run } = args;
     let mut body: CommandBody = bursar_wire::read(&read_input(&file)?)?;
     body.dry_run |= dry_run;
-    let submitted = context.keyed(key).commands().submit(&body).await;
-    let mut units = Units::default();
-    let done = match suggest::scope(submitted, body.charges.iter().map(|charge| &charge.scope), context).await {
-        Ok(done) => done,
-        Err(problem) => return Err(units.explain(problem, context).await),
-    };
-    if !context.out.is_json() {
-        let held = done.hold.iter().flat_map(|hold| charges::scopes(&hold.charges));
-        units.add(held.chain(charges::scopes(&done.posted)), context).await?;
-    }
-    context.out.data(&*done, || charges::command_in(&done, &units))?;
-    if let Some(clamped) = done.hold.as_ref().and_then(|hold| hold.clamped.as_ref()) {
-        context.out.note(&format!("warning: {}", charges::clamped(clamped)));
-    }
-    Ok(())
+    hold::submit(&body, Units::default(), key, context).await
 }

@@ -186,7 +186,8 @@ pub(crate) async fn post(args: Post, context: &Context) -> Result<(), Problem> {
     submit(&body, units, key, context).await
 }
 
-async fn submit(
+/// Submits a command and prints its answer, with amounts in the units of the budgets that are not known yet.
+pub(crate) async fn submit(
     body: &CommandBody,
     mut units: Units,
     key: Option<IdempotencyKey>,

@@ -41,7 +41,7 @@ struct Filter {
 
 async fn show(visit: Visit, Query(filter): Query<Filter>) -> Result<Response, Failure> {
     let mut page = visit.client.budgets().list(&filter.prefix, filter.cursor.as_deref(), PAGE).await?.into_inner();
-    // The limits of queues and flow keys are scopes too, but nobody budgets them.
+    // Limits of queues and flow keys are kept as scopes too; these have no budget.
     if !filter.prefix.starts_with(INTERNAL) {
         page.items.retain(|budget| !budget.scope.as_str().starts_with(INTERNAL));
     }

@@ -14,6 +14,7 @@ use maud::{Markup, html};
 
 use crate::Shared;
 use crate::failure::Failure;
+use crate::pages::jobs::Verb;
 use crate::shell::{self, Live, head_of};
 use crate::view::{amount, badge, form, json, list, time};
 use crate::visit::{Act, Flash, Visit, encoded};
@@ -84,15 +85,15 @@ fn head(visit: &Visit, job: &JobAnswer) -> Markup {
     let ended = matches!(job.state, JobState::Dead | JobState::Cancelled | JobState::Succeeded);
     let acts = html! {
         @if visit.may("jobs.operate") {
-            @if matches!(job.state, JobState::Dead | JobState::Cancelled | JobState::Scheduled) {
+            @if Verb::Retry.allows(job.state) {
                 (form::with_reason(visit, &format!("{path}/retry"), "Retry", "", &html! {}))
             }
             @if !ended {
                 (form::with_reason(visit, &format!("{path}/edit"), "Edit", "", &form::field("priority", "Priority", &job.priority.to_string(), "0")))
             }
-            @if job.state == JobState::Dead { (form::with_reason(visit, &format!("{path}/discard"), "Discard", "is-danger", &html! {})) }
+            @if Verb::Discard.allows(job.state) { (form::with_reason(visit, &format!("{path}/discard"), "Discard", "is-danger", &html! {})) }
         }
-        @if visit.may("jobs.cancel") && !ended { (form::with_reason(visit, &format!("{path}/cancel"), "Cancel", "is-danger", &html! {})) }
+        @if visit.may("jobs.cancel") && Verb::Cancel.allows(job.state) { (form::with_reason(visit, &format!("{path}/cancel"), "Cancel", "is-danger", &html! {})) }
     };
     head_of(visit, &[("/jobs", "Jobs"), (&queue, job.queue.as_str())], &title, &meta, &acts)
 }
@@ -285,7 +286,12 @@ async fn retry(Path(id): Path<String>, act: Act) -> Result<Response, Failure> {
 async fn cancel(Path(id): Path<String>, act: Act) -> Result<Response, Failure> {
     let id: JobId = id.parse()?;
     let done = act.visit.client.jobs().cancel(id, act.field("reason")).await;
-    told(&act, id, done.map(drop).map_err(Failure::from), "The job is cancelled; a worker that has it is told to stop.")
+    told(
+        &act,
+        id,
+        done.map(drop).map_err(Failure::from),
+        "The job is cancelled; a worker that has it learns so from its next heartbeat.",
+    )
 }
 
 async fn discard(Path(id): Path<String>, act: Act) -> Result<Response, Failure> {

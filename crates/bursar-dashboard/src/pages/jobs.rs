@@ -214,9 +214,9 @@ fn note(job: &JobAnswer) -> String {
     }
 }
 
-/// What an act does to many jobs.
+/// What an act does to jobs.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Verb {
+pub(crate) enum Verb {
     Retry,
     Cancel,
     Discard,
@@ -257,7 +257,7 @@ impl Verb {
     }
 
     /// Returns whether a job in a state can be changed so.
-    fn allows(self, state: JobState) -> bool {
+    pub(crate) fn allows(self, state: JobState) -> bool {
         match self {
             Verb::Retry => matches!(state, JobState::Dead | JobState::Cancelled | JobState::Scheduled),
             Verb::Cancel => !matches!(state, JobState::Succeeded | JobState::Cancelled | JobState::Dead),

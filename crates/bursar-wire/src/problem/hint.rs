@@ -39,7 +39,7 @@ impl Problem {
             Kind::Refused => return refused(&self.violations, voice),
             Kind::UnknownScope => unknown_scope(self.http.as_ref().and_then(|http| http.scope.as_deref()), voice),
             Kind::QuotaExceeded => voice.say(
-                "nothing was changed; wait for the quota to reset (`Retry-After` is an estimate), or have an operator raise it with POST /v1/meter/limit",
+                "nothing was changed; wait for the quota to reset (`Retry-After` is an estimate), or have an operator raise it with POST /v1/meter/quota/limit",
                 "nothing was changed; wait for the quota to reset, or raise it with `bursar meter limit`",
             ),
             Kind::NotFound => voice.say(
