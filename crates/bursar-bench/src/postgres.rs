@@ -101,12 +101,13 @@ impl Server {
 
     pub(crate) async fn database(&mut self) -> Result<PgDatabase, BenchError> {
         let name = format!("bursar_bench_{}_{}", std::process::id(), self.created);
+        self.created += 1;
+        // Noted before it exists: the benchmark can be interrupted as soon as the server has created it.
+        self.remaining.push(name.clone());
         let mut conn = self.connect().await?;
         let create = AssertSqlSafe(format!("CREATE DATABASE {name} TEMPLATE template0"));
         sqlx::query(create).execute(&mut conn).await?;
         conn.close().await?;
-        self.created += 1;
-        self.remaining.push(name.clone());
         Ok(PgDatabase { url: with_database(&self.url, &name), name })
     }
 
