@@ -47,7 +47,7 @@ check:
 	$(CARGO) run -q --locked -p xtask -- deps
 
 test: setup
-	$(CARGO) test --workspace --locked
+	$(CARGO) test --workspace --locked --no-fail-fast
 	$(CARGO) build --locked
 	tests/browser/run
 

@@ -90,7 +90,11 @@ async fn measure_all(
         interrupted = stop.received() => Err(interrupted),
     };
     let closed = home.close().await;
-    done.and(closed)
+    match done {
+        // Its message says that the databases were removed.
+        Err(BenchError::Interrupted) => closed.and(done),
+        _ => done.and(closed),
+    }
 }
 
 async fn measure_each(home: &mut DatabaseHost, options: &Options, output: Sink<'_>) -> Result<(), BenchError> {

@@ -1,9 +1,11 @@
 //! The PostgreSQL server to measure on: the named one, or a throwaway one.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use bursar_pg_cluster::Cluster;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::error::BenchError;
@@ -16,6 +18,9 @@ pub(crate) struct Server {
     cluster: Option<Cluster>,
     created: usize,
     remaining: Vec<String>,
+    /// The creation under way. A task of its own, since the server would complete it after a cancelled call too: then it could
+    /// create a database that was already removed.
+    creation: Option<JoinHandle<Result<(), sqlx::Error>>>,
 }
 
 /// A database on the server.
@@ -28,11 +33,13 @@ pub(crate) struct PgDatabase {
 const WRITE_TO_LOG: &str = "SELECT pg_logical_emit_message(true, 'bursar', 'bench')";
 /// Timed commits.
 const COMMITS: usize = 51;
+const REMOVAL_ATTEMPTS: u32 = 40;
+const REMOVAL_PAUSE: Duration = Duration::from_millis(250);
 
 impl Server {
     /// Uses a running server.
     pub(crate) fn at(url: &str) -> Server {
-        Server { url: url.to_owned(), cluster: None, created: 0, remaining: Vec::new() }
+        Server::new(url.to_owned(), None)
     }
 
     /// Starts a throwaway server with default durability. Returns `None` if PostgreSQL is not installed or does not start; in the
@@ -45,7 +52,11 @@ impl Server {
         let Ok(cluster) = tokio::task::spawn_blocking(move || Cluster::start_in(&folder, true)).await else {
             return Ok(None);
         };
-        Ok(Some(Server { url: cluster.url("postgres"), cluster: Some(cluster), created: 0, remaining: Vec::new() }))
+        Ok(Some(Server::new(cluster.url("postgres"), Some(cluster))))
+    }
+
+    fn new(url: String, cluster: Option<Cluster>) -> Server {
+        Server { url, cluster, created: 0, remaining: Vec::new(), creation: None }
     }
 
     async fn connect(&self) -> Result<PgConnection, BenchError> {
@@ -104,11 +115,17 @@ impl Server {
         self.created += 1;
         // Noted before it exists: the benchmark can be interrupted as soon as the server has created it.
         self.remaining.push(name.clone());
-        let mut conn = self.connect().await?;
-        let create = AssertSqlSafe(format!("CREATE DATABASE {name} TEMPLATE template0"));
-        sqlx::query(create).execute(&mut conn).await?;
-        conn.close().await?;
+        self.creation = Some(tokio::spawn(create(self.url.clone(), name.clone())));
+        self.created_or_failed().await?;
         Ok(PgDatabase { url: with_database(&self.url, &name), name })
+    }
+
+    /// Waits for the creation under way, if any.
+    async fn created_or_failed(&mut self) -> Result<(), BenchError> {
+        let Some(creation) = &mut self.creation else { return Ok(()) };
+        let result = creation.await;
+        self.creation = None;
+        Ok(result??)
     }
 
     pub(crate) async fn remove(&mut self, named: &PgDatabase) -> Result<(), BenchError> {
@@ -120,15 +137,34 @@ impl Server {
         Ok(())
     }
 
+    /// Retries while the server has no free connection or an interrupted caller still connects to the database.
+    async fn remove_with_retries(&mut self, named: &PgDatabase) -> Result<(), BenchError> {
+        for _ in 1..REMOVAL_ATTEMPTS {
+            if self.remove(named).await.is_ok() {
+                return Ok(());
+            }
+            tokio::time::sleep(REMOVAL_PAUSE).await;
+        }
+        self.remove(named).await
+    }
+
     pub(crate) async fn close(mut self) -> Result<(), BenchError> {
+        // One that failed needs no removal.
+        let _ = self.created_or_failed().await;
         // The databases of a throwaway server are deleted with it.
         while self.cluster.is_none()
             && let Some(name) = self.remaining.pop()
         {
-            self.remove(&PgDatabase { name, url: String::new() }).await?;
+            self.remove_with_retries(&PgDatabase { name, url: String::new() }).await?;
         }
         Ok(())
     }
+}
+
+async fn create(url: String, name: String) -> Result<(), sqlx::Error> {
+    let mut conn = PgConnection::connect(&url).await?;
+    sqlx::query(AssertSqlSafe(format!("CREATE DATABASE {name} TEMPLATE template0"))).execute(&mut conn).await?;
+    conn.close().await
 }
 
 impl PgDatabase {
