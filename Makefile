@@ -88,5 +88,5 @@ bench-peers: setup
 	fi; \
 	$$sudo apt-get update -q; \
 	$$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $$need
-	$(CARGO) build --release --locked
+	$(CARGO) build --profile dist --locked
 	bench/run $(PEERS)

@@ -1,4 +1,4 @@
-//! Records the commit and its date for `bursar --version`.
+//! Records the commit, its date and the kind of build for `bursar --version`.
 //!
 //! A release build follows the commit: it is rebuilt when HEAD moves. A development build records the commit at the time when this crate
 //! was last changed, so that a commit alone rebuilds nothing. Without git, or outside of a repository, a packager sets
@@ -21,9 +21,14 @@ fn main() {
     }
     let version = env::var("CARGO_PKG_VERSION").unwrap_or_default();
     let mut notes: Vec<String> = [commit, date].into_iter().flatten().collect();
-    if !release {
-        notes.push("development build".to_owned());
+    // Only the profile `dist` is fully optimized.
+    let optimized = env::var("OPT_LEVEL").is_ok_and(|level| level == "3");
+    match (release, optimized) {
+        (false, _) => notes.push("development build".to_owned()),
+        (true, false) => notes.push("quick build".to_owned()),
+        (true, true) => {}
     }
+    println!("cargo::rustc-env=BURSAR_OPTIMIZED={optimized}");
     let notes = if notes.is_empty() { String::new() } else { format!(" ({})", notes.join(", ")) };
     println!("cargo::rustc-env=BURSAR_VERSION={version}{notes}");
 }

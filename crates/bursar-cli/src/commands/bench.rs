@@ -99,6 +99,9 @@ pub(crate) async fn run(args: Bench, global: &GlobalArgs) -> Result<Exit, Proble
         baseline: args.baseline,
     };
     let (out, json) = (Output::new(global.json), global.json);
+    if env!("BURSAR_OPTIMIZED") != "true" {
+        out.note("this build is not fully optimized; measure one built with `cargo build --profile dist`");
+    }
     let measure = move || {
         let (mut has_header, mut failed_write) = (false, None);
         let done = bursar_bench::run(&options, &mut |told| {
