@@ -151,7 +151,7 @@ async fn work(bursar: &Bursar, number: usize, wanted: u32) -> Result<usize, Benc
     }
     let done = leased.len();
     let completed = leased.into_iter().map(|job| {
-        let end = End::Complete { result: Payload::default(), usage: None };
+        let end = End::Complete { result: Payload::default(), usage: None, blobs: Vec::new() };
         Finish { job: job.id, fence: job.life.fence, end }
     });
     for answer in bursar.jobs().finish_all(completed.collect()).await? {

@@ -213,7 +213,7 @@ impl ReportBatch {
     fn add(&mut self, index: usize, item: Finish) -> bool {
         let Finish { job: id, fence, end } = item;
         match end {
-            End::Complete { result, usage } => {
+            End::Complete { result, usage, .. } => {
                 self.bytes += result.as_str().len();
                 push(&mut self.completed, index, CompleteItem { id, fence, result, usage });
             }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::event::{Charged, Entry, Event};
+use crate::event::{Charged, Entry, Event, StartedBlob, StoredBlob};
 use crate::hold::{ClampedTtl, HoldState};
-use crate::id::{CommandId, GrantId, HoldId, JobId};
+use crate::id::{BlobId, CommandId, GrantId, HoldId, JobId};
 use crate::job::{Job, JobState, Order};
 use crate::name::{Purpose, Scope};
 use crate::payload::Payload;
@@ -49,9 +49,9 @@ pub enum Answer {
         /// When it expires.
         expires_at: Time,
     },
-    /// Holds were recorded as expired, or grants were deleted.
+    /// Holds were recorded as expired, grants were deleted, or blobs were doomed or collected.
     Swept {
-        /// The number of holds or grants.
+        /// The number of holds, grants or blobs.
         count: usize,
     },
     /// Jobs were leased.
@@ -67,8 +67,19 @@ pub enum Answer {
         /// Whether it was a part of a larger request and more parts follow.
         more: bool,
     },
+    /// An upload began or ended.
+    Blob(BlobAnswer),
     /// The request was executed and has no result.
     Done,
+}
+
+/// The blob of an upload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlobAnswer {
+    /// The blob: the uploaded one, or a live one with the same bytes.
+    pub blob: BlobId,
+    /// Whether it is another blob with the same bytes.
+    pub found: bool,
 }
 
 /// The jobs that a worker has leased.
@@ -194,6 +205,9 @@ impl Settled {
 impl Answer {
     /// Renders the answer to a request from its events. `payload` looks up the payload of a grant.
     pub fn render(entry: &Entry, payload: impl Fn(GrantId) -> Option<Payload>) -> Answer {
+        if let Some(blob) = entry.events.iter().find_map(|recorded| uploaded(&recorded.e)) {
+            return Answer::Blob(blob);
+        }
         let mut submitted = Submitted::default();
         let mut swept = 0;
         for recorded in &entry.events {
@@ -248,6 +262,7 @@ impl Answer {
                 | Event::BudgetUnfrozen { .. }
                 | Event::BudgetCrossed { .. }
                 | Event::BudgetCleared { .. } => {}
+                Event::BlobDoomed { .. } | Event::BlobCollected { .. } => swept += 1,
                 // Operations on jobs are answered where they are decided.
                 _ => {}
             }
@@ -259,5 +274,16 @@ impl Answer {
         } else {
             Answer::Done
         }
+    }
+}
+
+/// Returns the answer to an upload, if the event begins or ends one.
+fn uploaded(event: &Event) -> Option<BlobAnswer> {
+    match event {
+        Event::BlobStarted(StartedBlob { blob, .. }) | Event::BlobStored(StoredBlob { blob, .. }) => {
+            Some(BlobAnswer { blob: *blob, found: false })
+        }
+        Event::BlobDoomed { found: Some(found), .. } => Some(BlobAnswer { blob: *found, found: true }),
+        _ => None,
     }
 }

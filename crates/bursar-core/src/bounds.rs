@@ -66,6 +66,16 @@ pub const TICKS_MAX: usize = 1_000;
 pub const SCHEDULE_PAYLOAD_BYTES_MAX: usize = 64 << 10;
 /// The most patterns in one list of a worker's capabilities.
 pub const PATTERNS_MAX: usize = 100;
+/// The most bytes of one blob: 5 TiB, the most that S3 stores as one object.
+pub const BLOB_BYTES_MAX: u64 = 5 << 40;
+/// The most blobs that one job names, used and made together.
+pub const JOB_BLOBS_MAX: usize = 100;
+/// The most references in one command, not counting those of its jobs.
+pub const REFERENCES_MAX: usize = 100;
+/// The most references of the application to one blob. Jobs are only counted.
+pub const BLOB_REFERENCES_MAX: usize = 256;
+/// The bytes that are held first for an upload of unknown length. Each further step doubles them.
+pub const UPLOAD_STEP: u64 = 8 << 20;
 /// The most bytes in the kind, and in the message, of a job's error.
 pub const ERROR_BYTES_MAX: usize = 4_096;
 
@@ -92,6 +102,10 @@ pub const AWAIT_MAX: Span = Span::from_secs(60);
 pub const FIGURES_KEPT: Span = Span::from_days(7);
 /// How long the scopes of a flow key are kept after its last use.
 pub const FLOW_KEPT: Span = Span::from_days(1);
+/// The longest time that an upload may stand still.
+pub const UPLOAD_TTL_MAX: Span = Span::from_days(7);
+/// The longest time that a deleted blob, or one without references, is kept.
+pub const BLOB_KEPT_MAX: Span = Span::from_days(3_660);
 /// The longest delay of a job.
 pub const DELAY_MAX: Span = Span::from_days(3_660);
 /// The shortest rolling window or refill period.

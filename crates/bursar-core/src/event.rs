@@ -11,23 +11,27 @@
 //! that old entries read as before. Every event also carries the version of its stream (`v` of [`Recorded`]), which
 //! replay asserts.
 
+mod blob;
 mod charged;
 mod journal;
+mod kind;
 mod set_back;
 mod stream;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::blob::{GrownBlob, StartedBlob, StoredBlob};
 pub use self::charged::{Charged, Left};
 pub use self::journal::{Acted, Batch, Entry, KeyUse, Links, Recorded, RecordedAction};
 pub use self::set_back::ClockCorrection;
 pub use self::stream::Stream;
+use crate::blob::{NamespaceConfig, Reference};
 use crate::budget::{Budget, Cover};
 use crate::grant::TokenDigest;
 use crate::hold::{ClampedTtl, Uncovered};
-use crate::id::{GrantId, HoldId, JobId};
+use crate::id::{BlobId, GrantId, HoldId, JobId};
 use crate::job::{JobError, JobSpec, QueueConfig, ScheduleSpec};
-use crate::name::{LeaseOwner, Purpose, Queue, ScheduleName, Scope, Subject, WorkerName};
+use crate::name::{Backend, LeaseOwner, Namespace, Purpose, Queue, ScheduleName, Scope, Subject, WorkerName};
 use crate::payload::Payload;
 use crate::time::{Span, Time};
 use crate::window::Window;
@@ -486,6 +490,82 @@ pub enum Event {
         #[serde(default = "never", skip_serializing_if = "is_never")]
         next_at: Time,
     },
+    /// The rules of a namespace were defined or replaced.
+    #[serde(rename = "namespace.defined")]
+    NamespaceDefined {
+        /// The namespace.
+        namespace: Namespace,
+        /// Its new rules.
+        config: Box<NamespaceConfig>,
+    },
+    /// The upload of a blob began.
+    #[serde(rename = "blob.started")]
+    BlobStarted(StartedBlob),
+    /// An upload went on.
+    #[serde(rename = "blob.grown")]
+    BlobGrown(GrownBlob),
+    /// The bytes of a blob are stored and verified: it is live.
+    #[serde(rename = "blob.stored")]
+    BlobStored(StoredBlob),
+    /// Something began to refer to a blob.
+    #[serde(rename = "blob.referenced")]
+    BlobReferenced {
+        /// The blob.
+        blob: BlobId,
+        /// What refers to it.
+        by: Reference,
+    },
+    /// Something no longer refers to a blob.
+    #[serde(rename = "blob.released")]
+    BlobReleased {
+        /// The blob.
+        blob: BlobId,
+        /// What referred to it.
+        by: Reference,
+        /// When it is collected if nothing refers to it.
+        #[serde(default = "never", skip_serializing_if = "is_never")]
+        due_at: Time,
+    },
+    /// A blob was deleted; it can be restored until it is collected.
+    #[serde(rename = "blob.deleted")]
+    BlobDeleted {
+        /// The blob.
+        blob: BlobId,
+        /// When it is collected, unless something refers to it.
+        due_at: Time,
+    },
+    /// A deleted blob was restored.
+    #[serde(rename = "blob.restored")]
+    BlobRestored {
+        /// The blob.
+        blob: BlobId,
+        /// When it is collected if nothing refers to it.
+        #[serde(default = "never", skip_serializing_if = "is_never")]
+        due_at: Time,
+    },
+    /// Another backend has the bytes of a blob now.
+    #[serde(rename = "blob.moved")]
+    BlobMoved {
+        /// The blob.
+        blob: BlobId,
+        /// The backend.
+        backend: Backend,
+    },
+    /// Nothing needs a blob any more: its bytes may be deleted.
+    #[serde(rename = "blob.doomed")]
+    BlobDoomed {
+        /// The blob.
+        blob: BlobId,
+        /// The live blob with the same bytes, which was the answer to the upload.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        found: Option<BlobId>,
+    },
+    /// The bytes of a doomed blob were deleted, and its row is removed.
+    #[serde(rename = "blob.collected")]
+    BlobCollected {
+        /// The blob.
+        blob: BlobId,
+    },
     /// Ticks passed without a job, because they were missed or the last job still ran.
     #[serde(rename = "schedule.skipped")]
     ScheduleSkipped {
@@ -517,81 +597,4 @@ fn is_null(payload: &Payload) -> bool {
 
 fn is_zero(amount: &i64) -> bool {
     *amount == 0
-}
-
-/// Defines the names of events in the journal, once for each event.
-macro_rules! kinds {
-    ($($event:ident = $name:literal,)*) => {
-        impl Event {
-            /// The names of all events.
-            pub const KINDS: &[&str] = &[$($name),*];
-
-            /// Returns its name in the journal: `hold.placed`.
-            pub fn kind(&self) -> &'static str {
-                match self {
-                    $(Event::$event { .. } => $name,)*
-                }
-            }
-        }
-    };
-}
-
-kinds! {
-    HoldPlaced = "hold.placed",
-    HoldCommitted = "hold.committed",
-    HoldReleased = "hold.released",
-    HoldExpired = "hold.expired",
-    HoldExtended = "hold.extended",
-    Posted = "spend.posted",
-    Credited = "spend.credited",
-    BudgetDefined = "budget.defined",
-    BudgetRemoved = "budget.removed",
-    BudgetFrozen = "budget.frozen",
-    BudgetTripped = "budget.tripped",
-    BudgetUnfrozen = "budget.unfrozen",
-    BudgetCrossed = "budget.crossed",
-    BudgetCleared = "budget.cleared",
-    GrantMinted = "grant.minted",
-    GrantRedeemed = "grant.redeemed",
-    GrantRevoked = "grant.revoked",
-    GrantCurtailed = "grant.curtailed",
-    GrantUsed = "grant.used",
-    GrantPurged = "grant.purged",
-    JobEnqueued = "job.enqueued",
-    JobFound = "job.found",
-    JobLeased = "job.leased",
-    JobSucceeded = "job.succeeded",
-    JobFailed = "job.failed",
-    JobRescued = "job.rescued",
-    JobSnoozed = "job.snoozed",
-    JobReturned = "job.returned",
-    JobDied = "job.dead_lettered",
-    JobParked = "job.parked",
-    JobResumed = "job.resumed",
-    JobRetried = "job.retried",
-    JobFunded = "job.funded",
-    JobCancelling = "job.cancelling",
-    JobCancelled = "job.cancelled",
-    JobDiscarded = "job.discarded",
-    JobMoved = "job.moved",
-    JobEdited = "job.edited",
-    JobBilled = "job.billed",
-    JobForgotten = "job.forgotten",
-    QueueDefined = "queue.defined",
-    ScheduleDefined = "schedule.defined",
-    ScheduleRemoved = "schedule.removed",
-    ScheduleTicked = "schedule.ticked",
-    ScheduleSkipped = "schedule.skipped",
-}
-
-impl Event {
-    /// Returns the payload or result that it carries.
-    pub(crate) fn payload(&self) -> Option<&Payload> {
-        match self {
-            Event::JobEnqueued { spec, .. } => Some(&spec.payload),
-            Event::JobSucceeded { result, .. } => Some(result),
-            Event::GrantMinted { payload, .. } => Some(payload),
-            _ => None,
-        }
-    }
 }

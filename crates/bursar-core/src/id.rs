@@ -208,6 +208,8 @@ ids! {
     GrantId = "grant";
     /// The id of a job.
     JobId = "job";
+    /// The id of a blob.
+    BlobId = "blob";
     /// The id of a worker's credential: the id of its row among grants.
     WorkerId = "wkr";
     /// The id of an API key: the id of its row among grants.

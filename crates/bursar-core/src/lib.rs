@@ -35,6 +35,7 @@
 //! | [`hold`], [`live`] | holds, and their charges on a scope in order of expiry |
 //! | [`grant`], [`credential`] | single-use tokens, and tokens that authenticate callers over HTTP |
 //! | [`job`], [`cron`] | jobs, queues, leases, flow control and schedules |
+//! | [`blob`] | the metadata of stored bytes, and what refers to them |
 //!
 //! Vocabulary: [`id`], [`name`], [`time`], [`notation`], [`trace`], [`payload`], [`page`] and [`bounds`], which has every
 //! bound on input and on the work of one transaction. [`notation`] is how people read and write durations, windows and
@@ -43,6 +44,7 @@
 
 pub mod answer;
 mod apply;
+pub mod blob;
 pub mod bounds;
 mod bucket;
 pub mod budget;

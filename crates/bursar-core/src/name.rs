@@ -253,6 +253,12 @@ names! {
     LeaseOwner = "owner";
     /// The name of a schedule.
     ScheduleName = "schedule";
+    /// The name of a group of blobs with the same rules: `media`.
+    Namespace = "namespace";
+    /// The name of a storage backend: `local`, `s3`.
+    Backend = "backend";
+    /// The name of something of the application that refers to a blob: `post:42`.
+    Referrer = "by";
 }
 
 impl Scope {

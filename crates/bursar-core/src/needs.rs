@@ -2,17 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::event::{Entry, Event};
+use crate::blob::{Blob, BlobState, NamespaceConfig, Reference, Sha256Digest};
+use crate::event::{Entry, Event, StartedBlob, StoredBlob};
 use crate::hold::Hold;
-use crate::id::{GrantId, HoldId, JobId};
+use crate::id::{BlobId, GrantId, HoldId, JobId};
 use crate::job::{FlowScopes, Job, JobSpec, LeaseRequest, QueueConfig, Schedule};
 use crate::name::{JobKind, Queue, Scope, Tenant};
-use crate::request::{Act, Op, Request};
-use crate::state::{IdempotencyRowKey, JobKey, QueueKey, ScheduleKey, ScopeKey, Workspace};
+use crate::request::{Act, BlobOp, Op, Request};
+use crate::state::{
+    BlobDigestKey, IdempotencyRowKey, JobKey, NamespaceKey, QueueKey, ScheduleKey, ScopeKey, Workspace,
+};
 use crate::window::Window;
 
-/// The keys of the rows to load, each kind sorted. Rows are locked in one order: keys, job keys, schedules, jobs, holds,
-/// grants, scopes.
+/// The keys of the rows to load, each kind sorted. Rows are locked in one order: keys, job keys, schedules, jobs, blobs,
+/// holds, grants, scopes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     /// Idempotency keys.
@@ -37,6 +40,22 @@ pub struct Needs {
     pub claims: BTreeMap<QueueKey, Claim>,
     /// Jobs to move, each with the queue they are moved to. They may join a line there.
     pub moves: BTreeSet<(JobId, Queue)>,
+    /// Finished jobs to forget. The blobs they refer to are needed too.
+    pub forgets: BTreeSet<JobId>,
+    /// Blobs. Their namespaces and digests are needed too, and the holds of those that are not live.
+    pub blobs: BTreeSet<BlobId>,
+    /// Blobs to collect. Their holds are needed in any state, because another request of the batch may doom them.
+    pub collects: BTreeSet<BlobId>,
+    /// Digests by which live blobs are found.
+    pub blob_digests: BTreeSet<BlobDigestKey>,
+    /// Digests of uploads that end.
+    pub stored_digests: Vec<(BlobId, Sha256Digest)>,
+    /// Namespaces whose rules are read.
+    pub namespaces: BTreeSet<NamespaceKey>,
+    /// Namespaces whose rules are changed.
+    pub namespaces_defined: BTreeSet<NamespaceKey>,
+    /// Namespaces that an upload begins in. The scopes they charge are needed too.
+    pub uploads: BTreeSet<NamespaceKey>,
     /// Scopes. Their ancestors are needed too.
     pub scopes: BTreeMap<ScopeKey, ScopeNeed>,
 }
@@ -102,6 +121,14 @@ impl Needs {
         self.queues_defined.extend(other.queues_defined.iter().cloned());
         self.schedules.extend(other.schedules.iter().cloned());
         self.moves.extend(other.moves.iter().cloned());
+        self.forgets.extend(&other.forgets);
+        self.blobs.extend(&other.blobs);
+        self.collects.extend(&other.collects);
+        self.blob_digests.extend(other.blob_digests.iter().cloned());
+        self.stored_digests.extend(&other.stored_digests);
+        self.namespaces.extend(other.namespaces.iter().cloned());
+        self.namespaces_defined.extend(other.namespaces_defined.iter().cloned());
+        self.uploads.extend(other.uploads.iter().cloned());
         for (queue, claim) in &other.claims {
             self.claims.entry(queue.clone()).or_default().merge(claim);
         }
@@ -125,6 +152,8 @@ impl Needs {
                     }
                 }
                 self.grants.extend(command.redeem.iter().map(|redemption| redemption.grant));
+                self.blobs.extend(command.references.iter().map(|reference| reference.blob));
+                self.blobs.extend(command.jobs.iter().flat_map(|job| &job.blobs));
                 for job in &command.jobs {
                     let key = job.idempotency_key.iter();
                     self.job_keys.extend(key.map(|key| (tenant.clone(), job.queue.clone(), key.clone())));
@@ -166,6 +195,7 @@ impl Needs {
                 // An invalid item is refused without its rows.
                 let items = || items.iter().filter(|item| item.check().is_ok());
                 self.jobs.extend(items().map(|item| item.job));
+                self.blobs.extend(items().flat_map(|item| item.end.blobs()));
                 let usage = items().filter_map(|item| item.end.usage()).flatten();
                 usage
                     .filter_map(|usage| usage.scope.as_ref())
@@ -173,6 +203,9 @@ impl Needs {
             }
             Op::Act { act, jobs } => {
                 self.jobs.extend(jobs);
+                if *act == Act::Forget {
+                    self.forgets.extend(jobs);
+                }
                 if let Act::Move { queue } = act {
                     self.queues.insert((tenant.clone(), queue.clone()));
                     self.moves.extend(jobs.iter().map(|job| (*job, queue.clone())));
@@ -189,6 +222,7 @@ impl Needs {
             | Op::Tick { schedule } => {
                 self.schedules.insert((tenant.clone(), schedule.clone()));
             }
+            Op::Blob(op) => self.add_blob_op(tenant, op),
             Op::DefineQueue { queue, .. } | Op::PauseQueue { queue, .. } => {
                 self.queues_defined.insert((tenant.clone(), queue.clone()));
             }
@@ -269,7 +303,67 @@ impl Needs {
             | Event::ScheduleSkipped { schedule, .. } => {
                 self.schedules.insert((tenant.clone(), schedule.clone()));
             }
-            _ => self.jobs.extend(event.job()),
+            Event::NamespaceDefined { namespace, .. } => {
+                self.namespaces_defined.insert((tenant.clone(), namespace.clone()));
+            }
+            Event::BlobReferenced { blob, by } => {
+                self.blobs.insert(*blob);
+                if let Reference::Job(job) = by {
+                    self.jobs.insert(*job);
+                }
+            }
+            Event::BlobStarted(StartedBlob { blob, spec, .. }) => {
+                self.blobs.insert(*blob);
+                self.namespaces.insert((tenant.clone(), spec.namespace.clone()));
+            }
+            _ => {
+                self.blobs.extend(event.blob());
+                self.jobs.extend(event.job());
+            }
+        }
+        if let Event::BlobStored(StoredBlob { blob, digest, .. }) = event {
+            self.stored_digests.push((*blob, *digest));
+        }
+    }
+
+    fn add_blob_op(&mut self, tenant: &Tenant, op: &BlobOp) {
+        self.blobs.extend(op.blobs());
+        match op {
+            BlobOp::DefineNamespace { namespace, config } => {
+                self.namespaces_defined.insert((tenant.clone(), namespace.clone()));
+                config.charge.iter().for_each(|scope| self.add_scope(tenant, scope, [], false));
+            }
+            BlobOp::Start { spec, .. } => {
+                let key = (tenant.clone(), spec.namespace.clone());
+                self.blob_digests.extend(spec.digest.map(|digest| (key.0.clone(), key.1.clone(), digest)));
+                self.namespaces.insert(key.clone());
+                self.uploads.insert(key);
+            }
+            BlobOp::Store { blob, digest, .. } => self.stored_digests.push((*blob, *digest)),
+            BlobOp::Collect { blobs } => self.collects.extend(blobs),
+            _ => {}
+        }
+    }
+
+    /// Adds what a loaded blob leads to: the rules of its namespace, the key of its digest, the digest of an upload that
+    /// ends, the scope that an upload charges, and the holds of a blob that is not live.
+    pub fn add_blob(&mut self, blob: &Blob) {
+        let (tenant, namespace) = (&blob.tenant, &blob.namespace);
+        self.namespaces.insert((tenant.clone(), namespace.clone()));
+        self.blob_digests.extend(blob.digest_key());
+        let stored = self.stored_digests.iter().filter(|(id, _)| *id == blob.id);
+        let stored: Vec<_> = stored.map(|(_, digest)| (tenant.clone(), namespace.clone(), *digest)).collect();
+        self.blob_digests.extend(stored);
+        if blob.state != BlobState::Live || self.collects.contains(&blob.id) {
+            self.holds.extend(&blob.holds);
+            blob.charge.iter().for_each(|scope| self.add_scope(tenant, scope, [], false));
+        }
+    }
+
+    /// Adds the scope that the uploads of a loaded namespace charge.
+    pub fn add_namespace(&mut self, key: &NamespaceKey, config: &NamespaceConfig) {
+        if self.uploads.contains(key) {
+            config.charge.iter().for_each(|scope| self.add_scope(&key.0, scope, [], false));
         }
     }
 
@@ -336,6 +430,19 @@ impl Needs {
         need.create |= create;
     }
 
+    /// Returns the scopes that uploads charge and that collected bytes are credited to.
+    fn upload_scopes_in(&self, ws: &Workspace) -> Vec<ScopeKey> {
+        let namespaces = self.uploads.iter().filter(|key| ws.namespaces.is_loaded(*key));
+        let begun = namespaces.filter_map(|key| Some((key.0.clone(), ws.namespaces.get(key)?.config.charge.clone()?)));
+        let blobs = self.blobs.iter().filter(|id| ws.blobs.is_loaded(*id)).filter_map(|id| ws.blobs.get(id));
+        let held = blobs.flat_map(|blob| {
+            let holds = blob.holds.iter().filter(|id| ws.holds.is_loaded(*id)).filter_map(|id| ws.holds.get(id));
+            let held = holds.flat_map(|hold| hold.totals().into_keys());
+            held.chain(blob.charge.clone()).map(|scope| (blob.tenant.clone(), scope)).collect::<Vec<_>>()
+        });
+        begun.chain(held).collect()
+    }
+
     /// Returns all scopes that it needs in a loaded workspace: those it names, those of its holds, jobs and schedules, and
     /// their ancestors.
     pub fn scopes_in<'a>(&self, ws: &'a Workspace) -> impl Iterator<Item = ScopeKey> + use<'a> {
@@ -359,6 +466,7 @@ impl Needs {
             all.map(|scope| (job.tenant.clone(), scope)).collect::<Vec<_>>()
         });
         let mut wanted: Vec<ScopeKey> = self.scopes.keys().cloned().chain(held).chain(lines).chain(jobs).collect();
+        wanted.extend(self.upload_scopes_in(ws));
         let mut seen: BTreeSet<ScopeKey> = BTreeSet::new();
         std::iter::from_fn(move || {
             loop {

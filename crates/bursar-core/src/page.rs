@@ -1,5 +1,6 @@
 //! Pages of lists, bounded by a number of items and by approximate bytes.
 
+use crate::blob::Blob;
 use crate::bounds::PAGE_BYTES_MAX;
 use crate::event::{Batch, Event};
 use crate::grant::Grant;
@@ -40,6 +41,13 @@ impl PageItem for Grant {
 impl PageItem for Hold {
     fn bytes(&self) -> usize {
         ITEM_BYTES + self.charges.len() * CHARGE_BYTES
+    }
+}
+
+impl PageItem for Blob {
+    fn bytes(&self) -> usize {
+        let names = self.references.iter().map(|name| name.as_str().len()).sum::<usize>();
+        ITEM_BYTES + bytes_of(&self.metadata) + names
     }
 }
 

@@ -5,10 +5,11 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::bounds::{DEPTH_MAX, SCOPES_MAX, WINDOWS_MAX};
+use crate::blob::BlobState;
+use crate::bounds::{BLOB_REFERENCES_MAX, DEPTH_MAX, SCOPES_MAX, WINDOWS_MAX};
 use crate::grant::GrantFault;
 use crate::hold::HoldState;
-use crate::id::{GrantId, HoldId, JobId};
+use crate::id::{BlobId, GrantId, HoldId, JobId};
 use crate::job::JobState;
 use crate::name::{IdempotencyKey, Purpose, ScheduleName, Scope};
 use crate::notation::about;
@@ -206,6 +207,47 @@ pub enum Refusal {
     UnknownSchedule {
         /// The requested name.
         schedule: ScheduleName,
+    },
+    /// There is no such blob, or it is not live.
+    #[error("there is no blob {blob}")]
+    UnknownBlob {
+        /// The requested id.
+        blob: BlobId,
+    },
+    /// The upload has ended.
+    #[error("the upload of {blob} is over: {}", match state {
+        BlobState::Live => "it is stored",
+        _ => "it took too long or was given up; begin a new one",
+    })]
+    UploadOver {
+        /// The blob.
+        blob: BlobId,
+        /// Its state.
+        state: BlobState,
+    },
+    /// The blob is larger than its namespace allows.
+    #[error("the blob has {size} bytes; its namespace allows at most {most}")]
+    BlobTooLarge {
+        /// The length of the blob.
+        size: u64,
+        /// The most bytes of one blob.
+        most: u64,
+    },
+    /// The uploaded bytes are not the announced ones.
+    #[error("the upload of {blob} {problem}; nothing was stored")]
+    BlobMismatch {
+        /// The blob.
+        blob: BlobId,
+        /// What differs.
+        problem: &'static str,
+    },
+    /// The application refers to the blob too often.
+    #[error(
+        "blob {blob} has {BLOB_REFERENCES_MAX} references of the application, which is the most: release one first"
+    )]
+    TooManyReferences {
+        /// The blob.
+        blob: BlobId,
     },
     /// The lease has ended. If it lapsed, what its worker reported as spent is charged, once.
     #[error("lease {fence} of {job} is no longer current: the job is now {state}{}", if *billed { "; the reported usage is charged" } else { "" })]

@@ -1,5 +1,6 @@
 //! Requests: every operation that the engine executes, and the checks that need no stored row.
 
+mod blob;
 mod checked;
 mod checks;
 mod fingerprint;
@@ -9,10 +10,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::blob::{BlobOp, NamedReference};
 pub use self::checked::CheckedRequest;
 use self::checks::{check_not_negative, check_sweep_size, check_ttl};
 pub use self::fingerprint::{Fingerprint, IfMatch, Part};
-use crate::bounds::{CHARGES_MAX, GRANT_TTL_MAX, JOBS_MAX, LIMITS_MAX, REDEMPTIONS_MAX, TTL_MAX, check_items};
+use crate::bounds::{
+    CHARGES_MAX, GRANT_TTL_MAX, JOBS_MAX, LIMITS_MAX, REDEMPTIONS_MAX, REFERENCES_MAX, TTL_MAX, check_items,
+};
 use crate::budget::{Budget, Cover, Limit};
 use crate::context::Context;
 use crate::credential::is_credential;
@@ -199,6 +203,8 @@ pub enum Op {
         /// Its name.
         schedule: ScheduleName,
     },
+    /// Changes blobs or the rules of a namespace.
+    Blob(BlobOp),
     /// Pauses or resumes leasing from a queue. Its other settings stay.
     PauseQueue {
         /// The queue.
@@ -253,6 +259,9 @@ pub struct Command {
     pub redeem: Vec<Redemption>,
     /// The jobs to enqueue.
     pub jobs: Vec<JobSpec>,
+    /// References of the application to blobs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub references: Vec<NamedReference>,
 }
 
 /// Units to charge to a scope.
@@ -445,6 +454,7 @@ impl Request {
             Op::PauseQueue { .. } => Ok(()),
             Op::DefineQueue { config, .. } => config.check(),
             Op::DefineSchedule { spec, .. } => spec.check(),
+            Op::Blob(op) => op.check(),
             Op::PauseSchedule { .. } | Op::RemoveSchedule { .. } | Op::RunSchedule { .. } | Op::Tick { .. } => Ok(()),
             Op::Lease(lease) => lease.check(),
             Op::Heartbeat { beats } => check_items("beats", beats.len()),
@@ -535,13 +545,14 @@ impl Mint {
 
 impl Command {
     fn check(&self) -> Result<(), Invalid> {
-        if self.charges.is_empty() && self.redeem.is_empty() && self.jobs.is_empty() {
-            return Err(Invalid::new("charges", "must not be empty without a redemption or a job"));
+        if self.charges.is_empty() && self.redeem.is_empty() && self.jobs.is_empty() && self.references.is_empty() {
+            return Err(Invalid::new("charges", "must not be empty without a redemption, a job or a reference"));
         }
         for (field, count, most) in [
             ("charges", self.charges.len(), CHARGES_MAX),
             ("redeem", self.redeem.len(), REDEMPTIONS_MAX),
             ("jobs", self.jobs.len(), JOBS_MAX),
+            ("references", self.references.len(), REFERENCES_MAX),
         ] {
             if count > most {
                 return Err(Invalid::new(field, format!("has {count} entries; at most {most} are allowed")));

@@ -11,14 +11,15 @@ use std::sync::Arc;
 
 use indexmap::{Equivalent, IndexMap};
 
+use crate::blob::{Blob, NamespaceState, Sha256Digest};
 use crate::bounds::DEPTH_MAX;
 use crate::event::{Batch, Entry, Links, Stream};
 use crate::grant::Grant;
 use crate::hold::Hold;
-use crate::id::{BatchId, CommandId, GrantId, HoldId, JobId};
+use crate::id::{BatchId, BlobId, CommandId, GrantId, HoldId, JobId};
 use crate::job::{Job, JobState, QueueState, Schedule};
 use crate::live::LiveCharge;
-use crate::name::{FlowKey, IdempotencyKey, JobKind, Queue, ScheduleName, Scope, Tenant};
+use crate::name::{FlowKey, IdempotencyKey, JobKind, Namespace, Queue, ScheduleName, Scope, Tenant};
 use crate::request::Fingerprint;
 use crate::scope::{Posting, ScopeState};
 use crate::time::Time;
@@ -34,6 +35,10 @@ pub type QueueKey = (Tenant, Queue);
 pub type ScheduleKey = (Tenant, ScheduleName);
 /// The key of a line: the waiting jobs of one queue, flow key and kind.
 pub type LineKey = (Tenant, Queue, FlowKey, JobKind);
+/// The key of a namespace.
+pub type NamespaceKey = (Tenant, Namespace);
+/// The key under which uploads of the same bytes find a live blob.
+pub type BlobDigestKey = (Tenant, Namespace, Sha256Digest);
 /// The key of a job's idempotency key, which is unique in its queue.
 pub type JobKey = (Tenant, Queue, IdempotencyKey);
 
@@ -298,6 +303,12 @@ pub struct Workspace {
     pub queues: Table<QueueKey, QueueState>,
     /// Schedules.
     pub schedules: Table<ScheduleKey, Schedule>,
+    /// Blobs.
+    pub blobs: Table<BlobId, Blob>,
+    /// Live blobs by their digests.
+    pub blob_digests: Table<BlobDigestKey, BlobId>,
+    /// Namespaces.
+    pub namespaces: Table<NamespaceKey, NamespaceState>,
     /// The jobs that may be leased from each requested queue.
     pub claims: HashMap<QueueKey, Claims>,
     /// The next jobs of each line whose head may leave it, best rank first.
@@ -345,6 +356,9 @@ impl Workspace {
             jobs: Table::default(),
             queues: Table::default(),
             schedules: Table::default(),
+            blobs: Table::default(),
+            blob_digests: Table::default(),
+            namespaces: Table::default(),
             claims: HashMap::new(),
             lines: HashMap::new(),
             barred: HashMap::new(),

@@ -119,7 +119,13 @@ fn metered(grant: GrantId, unique: &str) -> (Request, Request) {
     let scope = Scope::new(format!("agent:{}", unique.len())).unwrap();
     let charge = Charge::new(scope, 1).within([Limit::new(1_000_000, Window::Lifetime)]);
     let job = JobSpec::new(Queue::new("renders").unwrap(), JobKind::new("video").unwrap(), Payload::default());
-    let command = Command { charges: vec![charge], settle: Settle::Job, redeem: vec![redemption], jobs: vec![job] };
+    let command = Command {
+        charges: vec![charge],
+        settle: Settle::Job,
+        redeem: vec![redemption],
+        jobs: vec![job],
+        ..Command::default()
+    };
     let key = IdempotencyKey::new(unique).unwrap();
     (Op::Mint(mint).into(), Request::from(Op::Submit(command)).with_key(key))
 }

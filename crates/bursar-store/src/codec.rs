@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use bursar_core::blob::{Blob, BlobState};
 use bursar_core::budget::Budget;
 use bursar_core::grant::{Grant, GrantState};
 use bursar_core::hold::{Hold, HoldState};
@@ -110,6 +111,10 @@ pub(crate) trait Packed: Serialize + Sized {
 
 impl Packed for Hold {
     const WHAT: &'static str = "hold";
+}
+
+impl Packed for Blob {
+    const WHAT: &'static str = "blob";
 }
 
 impl Packed for ScopeState {
@@ -227,6 +232,15 @@ pub(crate) fn hold_state(state: HoldState) -> i16 {
         HoldState::Committed => 1,
         HoldState::Released => 2,
         HoldState::Expired => 3,
+    }
+}
+
+/// The stored number of a blob's state.
+pub(crate) fn blob_state(state: BlobState) -> i16 {
+    match state {
+        BlobState::Pending => 0,
+        BlobState::Live => 1,
+        BlobState::Doomed => 2,
     }
 }
 

@@ -153,14 +153,22 @@ impl<'a> AddedFields<'a> {
             settled: life.settled.as_ref().map(settled),
             lapsed: life.lapsed.iter().filter(|_| any_owner).map(|lapsed| text(&lapsed.owner)).collect(),
         };
-        if added != AddedFields::default() {
+        if added != AddedFields::default() || !life.blobs.is_empty() {
             append(&added, buffer);
+        }
+        // Added later: a row that has none ends before them.
+        if !life.blobs.is_empty() {
+            append(&life.blobs, buffer);
         }
     }
 
     pub(crate) fn read(life: &mut JobRuntime, bytes: &[u8]) -> postcard::Result<()> {
         let bad = |_| postcard::Error::SerdeDeCustom;
-        let AddedFields { owner, settled, lapsed } = postcard::from_bytes::<AddedFields<'_>>(bytes)?;
+        let (added, blobs) = postcard::take_from_bytes::<AddedFields<'_>>(bytes)?;
+        let AddedFields { owner, settled, lapsed } = added;
+        if !blobs.is_empty() {
+            life.blobs = postcard::from_bytes(blobs)?;
+        }
         let parse_owner = |owner: Option<Cow<'_, str>>| owner.map(|owner| LeaseOwner::stored(&owner)).transpose();
         life.owner = parse_owner(owner).map_err(bad)?;
         let parse_charge = |(scope, amount): (Cow<'_, str>, i64)| Ok((Scope::stored(&scope).map_err(bad)?, amount));

@@ -2,6 +2,7 @@
 //!
 //! The engines read the tables in pages and compute the sums in SQL, so a check does not load a table into memory.
 
+mod blobs;
 mod jobs;
 
 use bursar_core::hold::{Hold, HoldState};
@@ -30,6 +31,8 @@ pub struct Report {
     pub holds: u64,
     /// Jobs checked.
     pub jobs: u64,
+    /// Blobs checked.
+    pub blobs: u64,
     /// The violations found, as sentences; at most the first 100.
     pub violations: Vec<String>,
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use bursar_core::decide::Rules;
 use bursar_core::id::{IdSource, uuid_v7};
 use bursar_core::time::Time;
-use bursar_store::conformance::{CASES, Case, JOB_CASES, World, job_stream};
+use bursar_store::conformance::{BLOB_CASES, CASES, Case, JOB_CASES, World, job_stream};
 use bursar_store::{ManualClock, MemoryStore, PostgresOptions, PostgresStore, Setup, SqliteStore};
 
 const MORNING: Time = Time::from_micros(1_794_823_200_000_000);
@@ -48,14 +48,16 @@ fn run(engine: &str, cases: &[&[Case]], mut world: impl AsyncFnMut(Arc<ManualClo
 
 #[test]
 fn memory_passes_every_case() {
-    run("memory", &[CASES, JOB_CASES], async |clock| World::new(Arc::new(MemoryStore::new(setup(&clock))), clock));
+    run("memory", &[CASES, JOB_CASES, BLOB_CASES], async |clock| {
+        World::new(Arc::new(MemoryStore::new(setup(&clock))), clock)
+    });
 }
 
 #[test]
 fn sqlite_files_pass_every_case() {
     let folder = tempfile::tempdir().unwrap();
     let mut count = 0;
-    run("sqlite", &[CASES, JOB_CASES], async |clock| {
+    run("sqlite", &[CASES, JOB_CASES, BLOB_CASES], async |clock| {
         count += 1;
         let path = folder.path().join(format!("{count}.db"));
         World::new(Arc::new(SqliteStore::open(path, setup(&clock)).await.unwrap()), clock)
@@ -64,14 +66,14 @@ fn sqlite_files_pass_every_case() {
 
 #[test]
 fn sqlite_in_memory_passes_every_case() {
-    run("sqlite in memory", &[CASES, JOB_CASES], async |clock| {
+    run("sqlite in memory", &[CASES, JOB_CASES, BLOB_CASES], async |clock| {
         World::new(Arc::new(SqliteStore::in_memory(setup(&clock)).await.unwrap()), clock)
     });
 }
 
 #[test]
 fn postgres_passes_every_case() {
-    run("postgres", &[CASES, JOB_CASES], async |clock| {
+    run("postgres", &[CASES, JOB_CASES, BLOB_CASES], async |clock| {
         let url = bursar_testkit::fresh_database();
         let store = PostgresStore::open(&url, setup(&clock), PostgresOptions::default()).await;
         World::new(Arc::new(store.unwrap()), clock)

@@ -222,7 +222,7 @@ async fn lease(store: &dyn Store, capacity: u32) -> Vec<Finish> {
     let end = |job: &Job| Finish {
         job: job.id,
         fence: job.life.fence,
-        end: End::Complete { result: Payload::default(), usage: None },
+        end: End::Complete { result: Payload::default(), usage: None, blobs: Vec::new() },
     };
     leased.jobs.iter().map(end).collect()
 }

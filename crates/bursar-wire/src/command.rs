@@ -116,6 +116,7 @@ impl CommandBody {
             settle,
             redeem: self.redeem.into_iter().map(redeem).collect::<Result<_, Refusal>>()?,
             jobs: self.jobs.into_iter().map(TryInto::try_into).collect::<Result<_, Invalid>>()?,
+            references: Vec::new(),
         };
         let ContextBody { correlation_id, reason } = self.context;
         let context = Context {

@@ -316,7 +316,8 @@ impl Kind {
             Refusal::UnknownHold { .. }
             | Refusal::UnknownGrant { .. }
             | Refusal::UnknownJob { .. }
-            | Refusal::UnknownSchedule { .. } => Kind::NotFound,
+            | Refusal::UnknownSchedule { .. }
+            | Refusal::UnknownBlob { .. } => Kind::NotFound,
             Refusal::LeaseLost { .. } => Kind::LeaseLost,
             Refusal::ForeignLease { .. } | Refusal::ForeignCharge { .. } => Kind::Forbidden,
             Refusal::Changed { .. } => Kind::Changed,
@@ -325,6 +326,8 @@ impl Kind {
             | Refusal::NoSuchCharge { .. }
             | Refusal::ActualAmbiguous { .. }
             | Refusal::UsageAmbiguous { .. }
+            | Refusal::BlobTooLarge { .. }
+            | Refusal::BlobMismatch { .. }
             | Refusal::TooManyScopes { .. } => Kind::Invalid,
             // The request is valid; a build with newer time zone data can execute it.
             Refusal::UnknownZone { .. } => Kind::Unavailable,

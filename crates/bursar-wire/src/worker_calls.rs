@@ -179,7 +179,7 @@ report! {
 
 impl From<CompleteBody> for End {
     fn from(body: CompleteBody) -> End {
-        End::Complete { result: body.result, usage: body.usage }
+        End::Complete { result: body.result, usage: body.usage, blobs: Vec::new() }
     }
 }
 

@@ -38,8 +38,9 @@ pub mod meter;
 mod wakeup;
 
 pub use bursar_core::answer::{
-    Answer, Enqueued, Finished, Leased, Outcome, Placed, Redeemed, Renewed, Settled, Submitted,
+    Answer, BlobAnswer, Enqueued, Finished, Leased, Outcome, Placed, Redeemed, Renewed, Settled, Submitted,
 };
+pub use bursar_core::blob::{Blob, BlobSpec, BlobState, NamespaceConfig, NamespaceState, Reference, Sha256Digest};
 pub use bursar_core::bounds;
 pub use bursar_core::budget::{Budget, Cover, HoldPolicy, Limit};
 pub use bursar_core::context::{Actor, Context, Reporter};
@@ -51,21 +52,21 @@ pub use bursar_core::decide::Rules;
 pub use bursar_core::event::{Charged, Event, Left, Stream};
 pub use bursar_core::grant::{Grant, GrantFault, GrantState};
 pub use bursar_core::hold::{ClampedTtl, HeldCharge, Hold, HoldState};
-pub use bursar_core::id::{CommandId, GrantId, HoldId, IdSource, JobId, KeyId, WorkerId};
+pub use bursar_core::id::{BlobId, CommandId, GrantId, HoldId, IdSource, JobId, KeyId, WorkerId};
 pub use bursar_core::job::{
     Backoff, End, Finish, HeartbeatItem, Job, JobError, JobSpec, JobState, Lease, LeaseRequest, Missed as MissedTicks,
     Order, Overlap, QueueConfig, Rate, Retention, Retry, Schedule, ScheduleSpec, Usage,
 };
 pub use bursar_core::name::{
-    FlowKey, IdempotencyKey, JobKind, LeaseOwner, Name, Purpose, Queue, ScheduleName, Scope, Subject, Tag, Tenant,
-    WorkerName, given,
+    Backend, FlowKey, IdempotencyKey, JobKind, LeaseOwner, Name, Namespace, Purpose, Queue, Referrer, ScheduleName,
+    Scope, Subject, Tag, Tenant, WorkerName, given,
 };
 pub use bursar_core::notation::{self, Amount, Unit};
 pub use bursar_core::page;
 pub use bursar_core::payload::Payload;
 pub use bursar_core::refusal::{Invalid, Refusal, Violation};
 pub use bursar_core::request::{
-    Act, Actual, Charge, Command, Fingerprint, IfMatch, Op, Part, Redemption, Request, Settle,
+    Act, Actual, BlobOp, Charge, Command, Fingerprint, IfMatch, NamedReference, Op, Part, Redemption, Request, Settle,
 };
 pub use bursar_core::scope::Freeze;
 pub use bursar_core::time::{Span, Time};
@@ -83,6 +84,7 @@ pub use bursar_worker::{
 /// The drivers whose connections appear in this crate's interface.
 pub use {rusqlite, sqlx};
 
+pub use crate::api::blob_records::BlobRecords;
 pub use crate::api::command::{CommandBuilder, Receipt};
 pub use crate::api::credentials::{Credentials, Issued};
 pub use crate::api::grants::{Grants, Minted};

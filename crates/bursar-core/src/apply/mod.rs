@@ -13,6 +13,7 @@
 //!   and position and rank under a flow key, which [`compute_lines`](crate::job::compute_lines) computes again,
 //! - what maintenance deletes: expired idempotency keys, rolled-up postings, old figures and unused flow scopes.
 
+mod blob;
 mod hold;
 mod job;
 mod schedule;
@@ -106,6 +107,8 @@ pub(crate) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64
         | Event::ScheduleRemoved { .. }
         | Event::ScheduleTicked { .. }
         | Event::ScheduleSkipped { .. } => schedule::apply(ws, tenant, event),
+        Event::NamespaceDefined { .. } => blob::apply(ws, context, event),
+        _ if event.blob().is_some() => blob::apply(ws, context, event),
         _ => job::apply(ws, context, event),
     }
 }

@@ -24,7 +24,7 @@ use crate::answer::Finished;
 use crate::budget::Cover;
 use crate::decide::decision::Decision;
 use crate::decide::lease::{check_owner, lost};
-use crate::decide::{admit, hold};
+use crate::decide::{admit, blob, hold};
 use crate::event::{Charged, Event};
 use crate::hold::{HeldCharge, Hold, HoldState};
 use crate::id::JobId;
@@ -51,9 +51,12 @@ pub(super) fn finish(decision: &mut Decision<'_>, item: &Finish) -> Result<Finis
         return Err(lost(decision.job(id)?, fence, billed));
     }
     match &item.end {
-        End::Complete { result, usage } => {
+        End::Complete { result, usage, blobs } => {
+            let (tenant, known) = (&decision.context.tenant, &job.life.blobs);
+            let made = blob::job_references(decision.ws, tenant, id, blobs, known)?;
             settle(decision, id, usage.as_deref(), Unreported::AsHeld)?;
             decision.emit(Event::JobSucceeded { job: id, fence, result: result.clone() });
+            made.into_iter().for_each(|made| decision.emit(made));
         }
         End::Fail { error, retryable, retry_after, usage } => {
             let failure = Failure { error: error.clone(), retryable: *retryable, retry_after: *retry_after };

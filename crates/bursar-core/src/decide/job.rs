@@ -3,7 +3,7 @@
 use crate::answer::{Answer, Enqueued, Finished, Submitted};
 use crate::decide::decision::{Decision, Stop};
 use crate::decide::finish::{self, barred_heads_not_loaded, finished, fund, park, release, rescue, retry_budget_later};
-use crate::decide::lease;
+use crate::decide::{blob, lease};
 use crate::event::Event;
 use crate::id::JobId;
 use crate::job::{Finish, HeartbeatItem, Job, JobState, LeaseRequest};
@@ -202,6 +202,8 @@ fn forget(decision: &mut Decision<'_>, id: JobId) -> Result<Finished, Refusal> {
     let due = kept.is_some_and(|kept| job.life.run_at.after(kept) <= decision.now()) || Mutant::ForgetTooSoon.on();
     let answer = finished(job);
     if due {
+        let blobs = decision.job(id)?.life.blobs.clone();
+        blob::release_job(decision, id, &blobs);
         decision.emit(Event::JobForgotten { job: id });
     }
     Ok(answer)

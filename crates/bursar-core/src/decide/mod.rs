@@ -13,6 +13,7 @@
 //! 5. The answer is rendered from the events, and the entry of the journal is added to the workspace.
 
 mod admit;
+mod blob;
 mod budget;
 mod consequence;
 mod decision;
@@ -169,6 +170,7 @@ fn operate(decision: &mut Decision<'_>, request: &CheckedRequest, rules: &Rules)
         Op::Tidy { .. } => Vec::new(),
         Op::DefineQueue { queue, config } => queue::define(queue, config),
         Op::PauseQueue { queue, paused } => queue::pause(ws, context, queue, *paused),
+        Op::Blob(op) => return blob::operate(decision, op, rules),
         Op::Lease(lease) => return job::lease(decision, lease).map(Some),
         Op::Heartbeat { beats } => return Ok(Some(job::heartbeat(decision, beats))),
         Op::Finish { items } => return job::finish(decision, items).map(Some),

@@ -10,7 +10,7 @@ use crate::answer::Placed;
 use crate::bounds::{TTL_MAX, TTL_MIN};
 use crate::budget::{Budget, Cover};
 use crate::context::Context;
-use crate::decide::{Rules, admit, grant};
+use crate::decide::{Rules, admit, blob, grant};
 use crate::event::{Charged, Entry, Event, Recorded};
 use crate::hold::ClampedTtl;
 use crate::id::{HoldId, IdSource, JobId};
@@ -66,7 +66,21 @@ pub(super) fn submit(
         });
     }
     events.extend(redeemed);
+    let references = references(ws, tenant, command, &jobs)?;
     events.extend(jobs);
+    events.extend(references);
+    Ok(events)
+}
+
+/// Builds the events for the references of new jobs and of the application to blobs.
+fn references(ws: &Workspace, tenant: &Tenant, command: &Command, jobs: &[Event]) -> Result<Vec<Event>, Refusal> {
+    let named: Vec<_> = command.references.iter().map(|reference| (reference.blob, &reference.by)).collect();
+    let mut events = blob::references(ws, tenant, &named)?;
+    for event in jobs {
+        if let Event::JobEnqueued { job, spec, .. } = event {
+            events.extend(blob::job_references(ws, tenant, *job, &spec.blobs, &[])?);
+        }
+    }
     Ok(events)
 }
 

@@ -10,7 +10,7 @@
 //!
 //! Because the order stays, every decision stays valid, and replaying the journal gives consistent balances.
 
-use super::{Batch, Event};
+use super::{Batch, Event, GrownBlob, StartedBlob, StoredBlob};
 use crate::hold::Uncovered;
 use crate::time::{Span, Time};
 
@@ -101,6 +101,12 @@ fn times_of(event: &mut Event, mut visit: impl FnMut(&mut Time)) {
         Event::JobFailed { run_at, .. } | Event::JobRescued { run_at, .. } => run_at.iter_mut().for_each(visit),
         Event::JobLeased { deadline, .. } => visit(deadline),
         Event::ScheduleDefined { next_at, .. } => visit(next_at),
+        Event::BlobStarted(StartedBlob { due_at, .. })
+        | Event::BlobGrown(GrownBlob { due_at, .. })
+        | Event::BlobStored(StoredBlob { due_at, .. })
+        | Event::BlobReleased { due_at, .. }
+        | Event::BlobDeleted { due_at, .. }
+        | Event::BlobRestored { due_at, .. } => visit(due_at),
         Event::ScheduleTicked { tick, next_at, .. } | Event::ScheduleSkipped { tick, next_at, .. } => {
             visit(tick);
             visit(next_at);
@@ -132,7 +138,12 @@ fn times_of(event: &mut Event, mut visit: impl FnMut(&mut Time)) {
         | Event::JobBilled { .. }
         | Event::JobForgotten { .. }
         | Event::QueueDefined { .. }
-        | Event::ScheduleRemoved { .. } => {}
+        | Event::ScheduleRemoved { .. }
+        | Event::NamespaceDefined { .. }
+        | Event::BlobReferenced { .. }
+        | Event::BlobMoved { .. }
+        | Event::BlobDoomed { .. }
+        | Event::BlobCollected { .. } => {}
     }
 }
 

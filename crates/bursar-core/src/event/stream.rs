@@ -1,8 +1,8 @@
 //! Streams: the thing that each event belongs to.
 
-use crate::event::{Charged, Event};
-use crate::id::{CommandId, GrantId, HoldId, JobId};
-use crate::name::{Queue, ScheduleName, Scope, Tenant};
+use crate::event::{Charged, Event, GrownBlob, StartedBlob, StoredBlob};
+use crate::id::{BlobId, CommandId, GrantId, HoldId, JobId};
+use crate::name::{Namespace, Queue, ScheduleName, Scope, Tenant};
 
 /// A thing with a history of events.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,6 +19,10 @@ pub enum Stream {
     Queue(Tenant, Queue),
     /// A schedule.
     Schedule(Tenant, ScheduleName),
+    /// A namespace.
+    Namespace(Tenant, Namespace),
+    /// A blob.
+    Blob(BlobId),
     /// A command, for events that belong to none of the others.
     Command(CommandId),
 }
@@ -36,6 +40,8 @@ impl Stream {
             Stream::Job(id) => link.push_str(id.text().as_str()),
             Stream::Queue(tenant, queue) => link.extend([tenant.as_str(), "\t", queue.as_str()]),
             Stream::Schedule(tenant, name) => link.extend([tenant.as_str(), "\t", name.as_str()]),
+            Stream::Namespace(tenant, name) => link.extend([tenant.as_str(), "\t", name.as_str()]),
+            Stream::Blob(id) => link.push_str(id.text().as_str()),
             Stream::Command(id) => link.push_str(id.text().as_str()),
         }
         link
@@ -50,6 +56,8 @@ impl Stream {
             Stream::Job(_) => "job",
             Stream::Queue(..) => "queue",
             Stream::Schedule(..) => "schedule",
+            Stream::Namespace(..) => "namespace",
+            Stream::Blob(_) => "blob",
             Stream::Command(_) => "command",
         }
     }
@@ -65,6 +73,8 @@ impl std::fmt::Display for Stream {
             Stream::Job(id) => write!(f, "{id}"),
             Stream::Queue(tenant, queue) => write!(f, "{tenant}/{queue}"),
             Stream::Schedule(tenant, name) => write!(f, "{tenant}/{name}"),
+            Stream::Namespace(tenant, name) => write!(f, "{tenant}/{name}"),
+            Stream::Blob(id) => write!(f, "{id}"),
             Stream::Command(id) => write!(f, "{id}"),
         }
     }
@@ -99,7 +109,11 @@ impl Event {
             | Event::ScheduleRemoved { schedule }
             | Event::ScheduleTicked { schedule, .. }
             | Event::ScheduleSkipped { schedule, .. } => Stream::Schedule(tenant.clone(), schedule.clone()),
-            _ => Stream::Job(self.job().expect("all other events belong to jobs")),
+            Event::NamespaceDefined { namespace, .. } => Stream::Namespace(tenant.clone(), namespace.clone()),
+            _ => match self.blob() {
+                Some(blob) => Stream::Blob(blob),
+                None => Stream::Job(self.job().expect("all other events belong to jobs")),
+            },
         }
     }
 
@@ -126,6 +140,23 @@ impl Event {
             | Event::JobEdited { job, .. }
             | Event::JobBilled { job, .. }
             | Event::JobForgotten { job } => Some(*job),
+            _ => None,
+        }
+    }
+
+    /// Returns the blob that the event belongs to.
+    pub fn blob(&self) -> Option<BlobId> {
+        match self {
+            Event::BlobStarted(StartedBlob { blob, .. })
+            | Event::BlobGrown(GrownBlob { blob, .. })
+            | Event::BlobStored(StoredBlob { blob, .. })
+            | Event::BlobReferenced { blob, .. }
+            | Event::BlobReleased { blob, .. }
+            | Event::BlobDeleted { blob, .. }
+            | Event::BlobRestored { blob, .. }
+            | Event::BlobMoved { blob, .. }
+            | Event::BlobDoomed { blob, .. }
+            | Event::BlobCollected { blob } => Some(*blob),
             _ => None,
         }
     }

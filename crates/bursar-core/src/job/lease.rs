@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::bounds::{CAPACITY_MAX, ERROR_BYTES_MAX, LEASE_MAX, LEASE_MIN, QUEUES_MAX, check_items};
-use crate::id::JobId;
-use crate::job::spec::check_delay;
+use crate::id::{BlobId, JobId};
+use crate::job::spec::{check_blobs, check_delay};
 use crate::name::{JobKind, Queue, Scope, WorkerName};
 use crate::payload::Payload;
 use crate::refusal::Invalid;
@@ -167,6 +167,9 @@ pub enum End {
         result: Payload,
         /// What it cost. `None`: all that was held; an empty list: nothing.
         usage: Option<Vec<Usage>>,
+        /// The blobs it made. They are not collected while the job is kept.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        blobs: Vec<BlobId>,
     },
     /// The attempt failed.
     Fail {
@@ -216,7 +219,16 @@ impl End {
         }
     }
 
+    /// Returns the blobs that the job made.
+    pub fn blobs(&self) -> &[BlobId] {
+        match self {
+            End::Complete { blobs, .. } => blobs,
+            End::Fail { .. } | End::Snooze { .. } | End::Return => &[],
+        }
+    }
+
     pub(crate) fn check(&self) -> Result<(), Invalid> {
+        check_blobs("blobs", self.blobs())?;
         if let Some(usage) = self.usage() {
             check_items("usage", usage.len())?;
             if usage.iter().any(|usage| usage.amount < 0) {

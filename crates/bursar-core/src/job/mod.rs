@@ -33,7 +33,7 @@ pub use self::schedule::{Missed, ON_TIME, Overlap, Schedule, ScheduleSpec};
 pub use self::spec::JobSpec;
 pub(crate) use self::spec::{check_delay, check_priority};
 use crate::bounds::PRIORITY_STEP;
-use crate::id::{BatchId, HoldId, JobId};
+use crate::id::{BatchId, BlobId, HoldId, JobId};
 use crate::name::{FlowKey, IdempotencyKey, JobKind, LeaseOwner, Queue, Scope, Tag, Tenant};
 use crate::payload::Payload;
 use crate::time::{Span, Time};
@@ -125,6 +125,9 @@ pub struct JobRuntime {
     /// Units charged to the last lease, by scope; `None` if an earlier version of Bursar began the lease.
     #[serde(skip)]
     pub settled: Option<Vec<(Scope, i64)>>,
+    /// The blobs it refers to: those it uses, and those it made.
+    #[serde(skip)]
+    pub blobs: Vec<BlobId>,
 }
 
 /// A lease that lapsed.
@@ -230,6 +233,7 @@ impl JobRuntime {
             lapsed: Vec::new(),
             owner: None,
             settled: None,
+            blobs: Vec::new(),
         }
     }
 }

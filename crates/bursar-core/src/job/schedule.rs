@@ -96,6 +96,9 @@ impl ScheduleSpec {
         if self.job.idempotency_key.is_some() {
             return Err(Invalid::new("idempotency_key", "must not be set: only the first tick would enqueue a job"));
         }
+        if !self.job.blobs.is_empty() {
+            return Err(Invalid::new("blobs", "must be empty: a tick could not run once they are deleted"));
+        }
         if self.job.payload.as_str().len() > SCHEDULE_PAYLOAD_BYTES_MAX {
             let problem = format!(
                 "has more than {SCHEDULE_PAYLOAD_BYTES_MAX} bytes, which is too much because each tick copies it"

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::bounds::{ATTEMPTS_MAX, DEADLINE_MAX, DELAY_MAX, PRIORITY_MAX, TAGS_MAX, TTL_MIN};
-use crate::id::JobId;
+use crate::bounds::{ATTEMPTS_MAX, DEADLINE_MAX, DELAY_MAX, JOB_BLOBS_MAX, PRIORITY_MAX, TAGS_MAX, TTL_MIN};
+use crate::id::{BlobId, JobId};
 use crate::job::Retry;
 use crate::name::{FlowKey, IdempotencyKey, JobKind, Queue, Tag};
 use crate::payload::Payload;
@@ -54,6 +54,9 @@ pub struct JobSpec {
     /// Whether to use the payload of the command's first redeemed grant instead of `payload`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub payload_from_grant: bool,
+    /// The blobs it uses. They are not collected while the job is kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub blobs: Vec<BlobId>,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -78,6 +81,7 @@ impl JobSpec {
             retry: None,
             deadline: None,
             payload_from_grant: false,
+            blobs: Vec::new(),
         }
     }
 
@@ -102,11 +106,19 @@ impl JobSpec {
             let most = crate::bounds::PAYLOAD_INLINE_BYTES;
             return Err(Invalid::new("jobs.metadata", format!("has more than {most} bytes: put it in the payload")));
         }
+        check_blobs("jobs.blobs", &self.blobs)?;
         if self.payload_from_grant && redemptions == 0 {
             return Err(Invalid::new("jobs.payload_from_grant", "needs a redemption in the same command"));
         }
         Ok(())
     }
+}
+
+pub(crate) fn check_blobs(field: &'static str, blobs: &[BlobId]) -> Result<(), Invalid> {
+    if blobs.len() > JOB_BLOBS_MAX {
+        return Err(Invalid::new(field, format!("has {} entries; at most {JOB_BLOBS_MAX} are allowed", blobs.len())));
+    }
+    Ok(())
 }
 
 pub(crate) fn check_priority(field: &'static str, priority: i16) -> Result<(), Invalid> {

@@ -100,6 +100,7 @@ impl ClientRequest {
                     settle: if *owned { Settle::Job } else { Settle::Hold { ttl: Some(LONG) } },
                     redeem: vec![Redemption::new(Purpose::new(PURPOSE)?, Subject::new(SUBJECT)?, token)?],
                     jobs: vec![spec],
+                    ..Command::default()
                 })
             }
         };

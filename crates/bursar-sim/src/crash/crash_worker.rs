@@ -107,7 +107,7 @@ impl CrashWorker {
             0 => End::Return,
             1..3 => End::Snooze { delay: Span::from_millis(self.random.below(50)) },
             3..12 => self.end_with_usage(),
-            _ => End::Complete { result: Payload::default(), usage: None },
+            _ => End::Complete { result: Payload::default(), usage: None, blobs: Vec::new() },
         }
     }
 
@@ -115,7 +115,7 @@ impl CrashWorker {
     fn end_with_usage(&mut self) -> End {
         match self.random.percent(30) {
             true => Failure::new("crash", "failed on purpose").retry_after(Duration::ZERO).spent(self.usage()).into(),
-            false => End::Complete { result: Payload::default(), usage: Some(self.usage()) },
+            false => End::Complete { result: Payload::default(), usage: Some(self.usage()), blobs: Vec::new() },
         }
     }
 

@@ -101,7 +101,7 @@ async fn lease_and_complete(world: &World, cluster: &Cluster, tenant: Tenant) {
     let lease = LeaseRequest { queues: queues(), kinds: Vec::new(), capacity: CAPACITY, lease: None, worker };
     let outcome = send(world, cluster, tenant.clone(), Op::Lease(lease)).await;
     let Some(Answer::Leased(leased)) = outcome.map(|outcome| outcome.answer) else { return };
-    let complete = || End::Complete { result: Payload::default(), usage: None };
+    let complete = || End::Complete { result: Payload::default(), usage: None, blobs: Vec::new() };
     let items = leased.jobs.iter().map(|job| Finish { job: job.id, fence: job.life.fence, end: complete() });
     let items: Vec<Finish> = items.collect();
     if !items.is_empty() {

@@ -54,7 +54,7 @@ impl Model {
             return self.report(case, &job, item, answered, events);
         }
         let refused = match &item.end {
-            End::Complete { result, usage } => match self.spend(case, id, usage.as_deref(), true, events)? {
+            End::Complete { result, usage, .. } => match self.spend(case, id, usage.as_deref(), true, events)? {
                 Err(refusal) => Some(refusal),
                 Ok(()) => {
                     let expected = Event::JobSucceeded { job: id, fence, result: result.clone() };

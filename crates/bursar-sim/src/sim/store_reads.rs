@@ -3,14 +3,15 @@
 use std::ops::RangeInclusive;
 
 use async_trait::async_trait;
+use bursar_core::blob::{Blob, NamespaceState};
 use bursar_core::grant::Grant;
 use bursar_core::hold::{Hold, HoldState};
-use bursar_core::id::{BatchId, GrantId, HoldId, JobId};
+use bursar_core::id::{BatchId, BlobId, GrantId, HoldId, JobId};
 use bursar_core::job::{Job, JobState, QueueState, Schedule};
 use bursar_core::live::ChargeMark;
-use bursar_core::name::{FlowKey, Queue, ScheduleName, Scope, Tenant};
+use bursar_core::name::{FlowKey, Namespace, Queue, ScheduleName, Scope, Tenant};
 use bursar_core::scope::ScopeState;
-use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
+use bursar_core::state::{NamespaceKey, QueueKey, ScheduleKey, ScopeKey};
 use bursar_core::time::Time;
 use bursar_store::{
     Cost, CostMark, DeadGroup, DeadGroupMark, DueJobs, Figures, Health, HeldMark, HeldSum, JobFilter, Journaled,
@@ -70,6 +71,33 @@ impl Read for SimStore {
 
     async fn list_grants(&self, _: &Tenant, _: Option<GrantId>, _: usize) -> Result<Vec<Grant>, StoreError> {
         not_simulated()
+    }
+
+    async fn blob(&self, id: BlobId) -> Result<Option<Blob>, StoreError> {
+        Ok(self.world.state().tables.blobs.get(&id).cloned())
+    }
+
+    async fn list_blobs(
+        &self,
+        tenant: &Tenant,
+        namespace: Option<&Namespace>,
+        after: Option<BlobId>,
+        limit: usize,
+    ) -> Result<Vec<Blob>, StoreError> {
+        Ok(self.world.state().tables.list_blobs(tenant, namespace, after, limit))
+    }
+
+    async fn namespace(&self, key: &NamespaceKey) -> Result<Option<NamespaceState>, StoreError> {
+        Ok(self.world.state().tables.namespaces.get(key).cloned())
+    }
+
+    async fn list_namespaces(
+        &self,
+        tenant: &Tenant,
+        after: Option<&Namespace>,
+        limit: usize,
+    ) -> Result<Vec<(Namespace, NamespaceState)>, StoreError> {
+        Ok(self.world.state().tables.list_namespaces(tenant, after, limit))
     }
 
     async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
@@ -168,6 +196,16 @@ impl Maintain for SimStore {
         self.world.step(self.node).await;
         let state = self.world.state();
         Ok(state.tables.due_jobs(limit, self.world.now(&state)))
+    }
+
+    async fn due_blobs(&self, limit: usize) -> Result<Vec<Blob>, StoreError> {
+        self.world.step(self.node).await;
+        let state = self.world.state();
+        Ok(state.tables.due_blobs(limit, self.world.now(&state)))
+    }
+
+    async fn list_all_blobs(&self, after: Option<BlobId>, limit: usize) -> Result<Vec<Blob>, StoreError> {
+        Ok(self.world.state().tables.list_all_blobs(after, limit))
     }
 
     async fn due_schedules(&self, limit: usize) -> Result<(Vec<ScheduleKey>, Option<Time>), StoreError> {

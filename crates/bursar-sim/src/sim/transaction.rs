@@ -3,16 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bursar_core::blob::{Blob, NamespaceState};
 use bursar_core::event::{Batch, Entry};
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
-use bursar_core::id::{BatchId, CommandId, GrantId, HoldId, JobId};
+use bursar_core::id::{BatchId, BlobId, CommandId, GrantId, HoldId, JobId};
 use bursar_core::job::{Job, QueueState, Schedule};
 use bursar_core::mutant::Mutant;
 use bursar_core::name::{FlowKey, Scope};
 use bursar_core::scope::{Due, DueQuery, ScopeState, WindowHistory};
 use bursar_core::state::{
-    Change, IdempotencyRowKey, JobKey, KeyRow, LineKey, QueueKey, ScheduleKey, ScopeKey, Workspace,
+    BlobDigestKey, Change, IdempotencyRowKey, JobKey, KeyRow, LineKey, NamespaceKey, QueueKey, ScheduleKey, ScopeKey,
+    Workspace,
 };
 use bursar_core::time::Time;
 use bursar_store::memory::{View, Writes};
@@ -160,7 +162,7 @@ impl SimTx {
 
     /// Locks a row in the mode of this transaction; returns false when another transaction has it.
     async fn lock(&mut self, lock: Lock) -> Result<bool, StoreError> {
-        let ordered = self.last.as_ref().is_none_or(|last| *last < lock || kind(last) == 6 && kind(&lock) == 6);
+        let ordered = self.last.as_ref().is_none_or(|last| *last < lock || kind(last) == 7 && kind(&lock) == 7);
         if !ordered {
             let last = self.last.take();
             self.world.fail("one order of locks", format!("{lock:?} is requested after {last:?}"));
@@ -244,6 +246,16 @@ impl SimTx {
                 return Ok(false);
             }
         }
+        let mut digests: Vec<_> = ws.blob_digests.changes().collect();
+        digests.sort_by_key(|(key, _)| *key);
+        for (key, change) in digests {
+            self.wait_for(&digest_lock(key), self.key_wait).await?;
+            // A deleted digest belongs to a blob that this transaction has locked.
+            let taken = matches!(change, Change::Insert(_)) && self.read(|view| view.blob_digest(key).is_some());
+            if taken {
+                return Ok(false);
+            }
+        }
         Ok(true)
     }
 }
@@ -258,6 +270,16 @@ fn queue_lock(key: &QueueKey) -> Lock {
     Lock::Scope((key.0.clone(), Scope::new(format!("the queue {}", key.1)).expect("a valid name")))
 }
 
+/// Returns the lock that stands for the row of a digest.
+fn digest_lock((tenant, namespace, digest): &BlobDigestKey) -> Lock {
+    Lock::Scope((tenant.clone(), Scope::new(format!("the digest {digest} in {namespace}")).expect("a valid name")))
+}
+
+/// Returns the lock that stands for a namespace row, which is locked even if it does not exist.
+fn namespace_lock(key: &NamespaceKey) -> Lock {
+    Lock::Scope((key.0.clone(), Scope::new(format!("the namespace {}", key.1)).expect("a valid name")))
+}
+
 /// Returns the position of a lock's kind in the lock order.
 fn kind(lock: &Lock) -> u8 {
     match lock {
@@ -265,9 +287,10 @@ fn kind(lock: &Lock) -> u8 {
         Lock::JobKey(_) => 1,
         Lock::Schedule(_) => 2,
         Lock::Job(_) => 3,
-        Lock::Hold(_) => 4,
-        Lock::Grant(_) => 5,
-        Lock::Scope(_) => 6,
+        Lock::Blob(_) => 4,
+        Lock::Hold(_) => 5,
+        Lock::Grant(_) => 6,
+        Lock::Scope(_) => 7,
     }
 }
 
@@ -355,6 +378,40 @@ impl Rows for SimTx {
     async fn barred(&mut self, keys: &[(QueueKey, FlowKey)]) -> Result<Vec<Job>, StoreError> {
         self.step().await?;
         Ok(self.find_waiting(|jobs| claims::barred_heads(jobs.iter().copied(), keys), ids_of))
+    }
+
+    async fn blobs(&mut self, ids: &[BlobId]) -> Result<Found<BlobId, Blob>, StoreError> {
+        self.step().await?;
+        self.check_order(ids);
+        let mut found = Found::all(Vec::new());
+        for id in ids {
+            if self.read(|view| view.blob(id).is_none()) {
+                continue;
+            }
+            if self.lock(Lock::Blob(*id)).await? {
+                found.rows.extend(self.read(|view| Some((*id, view.blob(id)?.clone()))));
+            } else {
+                found.blocked.push(*id);
+            }
+        }
+        Ok(found)
+    }
+
+    async fn blob_digests(&mut self, keys: &[BlobDigestKey]) -> Result<Vec<(BlobDigestKey, BlobId)>, StoreError> {
+        self.step().await?;
+        Ok(self.read(|view| keys.iter().filter_map(|key| Some((key.clone(), *view.blob_digest(key)?))).collect()))
+    }
+
+    async fn namespaces(
+        &mut self,
+        keys: &[NamespaceKey],
+        locked: bool,
+    ) -> Result<Vec<(NamespaceKey, NamespaceState)>, StoreError> {
+        self.step().await?;
+        for key in keys.iter().filter(|_| locked) {
+            self.wait_for(&namespace_lock(key), self.key_wait).await?;
+        }
+        Ok(self.read(|view| keys.iter().filter_map(|key| Some((key.clone(), view.namespace(key)?.clone()))).collect()))
     }
 
     async fn holds(&mut self, ids: &[HoldId]) -> Result<Found<HoldId, Hold>, StoreError> {

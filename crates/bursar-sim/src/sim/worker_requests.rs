@@ -117,7 +117,7 @@ impl Workload {
     /// Returns a random end of a lease.
     pub(super) fn lease_end(&self, random: &mut Random) -> End {
         match random.below(20) {
-            0..9 => End::Complete { result: Payload::default(), usage: self.usage(random) },
+            0..9 => End::Complete { result: Payload::default(), usage: self.usage(random), blobs: Vec::new() },
             9..15 => End::Fail {
                 error: JobError::new("broken", "failed on purpose"),
                 retryable: !random.one_in(6),

@@ -192,7 +192,10 @@ pub(super) async fn large_payload_and_result_are_deleted_with_their_job(world: W
     let id = world.enqueue(vec![spec.clone()]).await[0];
     let leased = world.lease("q", 1).await.remove(0);
     assert_eq!(leased.payload, spec.payload);
-    world.finish(id, 1, End::Complete { result: large("r"), usage: None }).await.expect("the lease is current");
+    world
+        .finish(id, 1, End::Complete { result: large("r"), usage: None, blobs: Vec::new() })
+        .await
+        .expect("the lease is current");
     for rebuilt in [false, true] {
         let job = world.job(id).await;
         assert_eq!((job.payload, job.life.result), (large("p"), large("r")), "rebuilt: {rebuilt}");

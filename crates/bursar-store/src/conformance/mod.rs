@@ -1,8 +1,9 @@
 //! The test suite that every engine passes.
 //!
 //! An engine provides a function that creates an empty store with a given clock and source of ids, and runs every case of
-//! [`CASES`] and [`JOB_CASES`] on a new store.
+//! [`CASES`], [`JOB_CASES`] and [`BLOB_CASES`] on a new store.
 
+mod blobs;
 mod commands;
 mod commit_requests;
 mod credentials;
@@ -146,4 +147,24 @@ cases! {
     schedules::every_job_of_a_schedule_has_its_payload,
     schedules::invalid_schedules_change_nothing,
     stream::random_job_stream_verifies_and_can_be_rebuilt,
+}
+
+cases! {
+    /// Blobs and namespaces.
+    BLOB_CASES:
+    blobs::an_upload_becomes_live_and_is_found_by_its_bytes,
+    blobs::a_deleted_blob_is_not_found_and_can_be_restored,
+    blobs::an_upload_that_is_not_as_announced_is_refused,
+    blobs::bytes_are_held_posted_and_credited,
+    blobs::an_upload_of_unknown_length_holds_more_as_it_grows,
+    blobs::a_job_keeps_the_blobs_it_uses_and_makes,
+    blobs::a_blob_made_under_a_lost_lease_is_not_referenced,
+    blobs::the_application_keeps_a_blob_by_name,
+    blobs::blobs_without_references_are_collected_if_their_namespace_says_so,
+    blobs::a_doomed_blob_is_gone_for_good,
+    blobs::uploads_that_stand_still_are_collected,
+    blobs::blobs_of_tenants_are_isolated,
+    blobs::blobs_and_namespaces_are_listed_in_pages,
+    blobs::a_repeated_upload_request_has_one_effect,
+    blobs::rebuild_restores_blobs,
 }

@@ -58,7 +58,7 @@ pub(super) fn lease_request(queues: &[&str], kinds: &[&str], capacity: u32) -> L
 }
 
 pub(super) fn complete(usage: Option<Vec<Usage>>) -> End {
-    End::Complete { result: Payload::new("{\"ok\":true}").expect("JSON"), usage }
+    End::Complete { result: Payload::new("{\"ok\":true}").expect("JSON"), usage, blobs: Vec::new() }
 }
 
 pub(super) fn spent(amount: i64) -> Option<Vec<Usage>> {

@@ -3,7 +3,7 @@
 use bursar_core::name::Scope;
 
 use super::{MemoryStore, View, Writes};
-use crate::codec::hold_state;
+use crate::codec::{blob_state, hold_state};
 use crate::verify::{self, JobCounts, Report};
 
 impl MemoryStore {
@@ -31,6 +31,12 @@ impl MemoryStore {
         for job in tables.jobs.values() {
             report.check_job(job, job.hold.and_then(|hold| tables.holds.get(&hold)));
         }
+        for blob in tables.blobs.values() {
+            let found = blob.digest_key().and_then(|key| tables.blob_digests.get(&key)).copied();
+            report.check_blob(blob, (blob_state(blob.state), blob.maintained_at()), found, &counts);
+        }
+        let missing = tables.blob_digests.values().filter(|id| !tables.blobs.contains_key(id));
+        missing.for_each(|id| report.check_missing_blob(*id));
         report.check_tallies(&counts, tables.tallies.iter().map(|(tally, count)| (tally.clone(), *count)));
         report.check_held(&counts, tables.held.iter().map(|(key, sum)| (key.clone(), *sum)));
         report.check_dead(&counts, tables.dead.iter().map(|(key, count)| (key.clone(), *count)));

@@ -1,8 +1,9 @@
 //! [`Maintain`] on the maps.
 
 use async_trait::async_trait;
+use bursar_core::blob::Blob;
 use bursar_core::hold::{Hold, HoldState};
-use bursar_core::id::{HoldId, JobId};
+use bursar_core::id::{BlobId, HoldId, JobId};
 use bursar_core::name::{FlowKey, Tenant};
 use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
 use bursar_core::time::Time;
@@ -26,6 +27,14 @@ impl Maintain for MemoryStore {
 
     async fn due_jobs(&self, limit: usize) -> Result<DueJobs, StoreError> {
         Ok(self.tables().due_jobs(limit, self.clock.now()))
+    }
+
+    async fn due_blobs(&self, limit: usize) -> Result<Vec<Blob>, StoreError> {
+        Ok(self.tables().due_blobs(limit, self.clock.now()))
+    }
+
+    async fn list_all_blobs(&self, after: Option<BlobId>, limit: usize) -> Result<Vec<Blob>, StoreError> {
+        Ok(self.tables().list_all_blobs(after, limit))
     }
 
     async fn due_schedules(&self, limit: usize) -> Result<(Vec<ScheduleKey>, Option<Time>), StoreError> {

@@ -4,15 +4,16 @@ use std::ops::Bound::{Excluded, Unbounded};
 use std::ops::RangeInclusive;
 
 use async_trait::async_trait;
+use bursar_core::blob::{Blob, NamespaceState};
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
-use bursar_core::id::{BatchId, GrantId, HoldId, JobId};
+use bursar_core::id::{BatchId, BlobId, GrantId, HoldId, JobId};
 use bursar_core::job::{Job, JobState, QueueState, Schedule};
 use bursar_core::live::ChargeMark;
-use bursar_core::name::{Queue, ScheduleName, Scope, Tenant};
+use bursar_core::name::{Namespace, Queue, ScheduleName, Scope, Tenant};
 use bursar_core::page;
 use bursar_core::scope::ScopeState;
-use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
+use bursar_core::state::{NamespaceKey, QueueKey, ScheduleKey, ScopeKey};
 use bursar_core::time::Time;
 
 use super::MemoryStore;
@@ -113,6 +114,33 @@ impl Read for MemoryStore {
 
     async fn job_counts(&self) -> Result<Vec<(JobState, i64)>, StoreError> {
         Ok(self.tables().job_counts())
+    }
+
+    async fn blob(&self, id: BlobId) -> Result<Option<Blob>, StoreError> {
+        Ok(self.tables().blobs.get(&id).cloned())
+    }
+
+    async fn list_blobs(
+        &self,
+        tenant: &Tenant,
+        namespace: Option<&Namespace>,
+        after: Option<BlobId>,
+        limit: usize,
+    ) -> Result<Vec<Blob>, StoreError> {
+        Ok(self.tables().list_blobs(tenant, namespace, after, limit))
+    }
+
+    async fn namespace(&self, key: &NamespaceKey) -> Result<Option<NamespaceState>, StoreError> {
+        Ok(self.tables().namespaces.get(key).cloned())
+    }
+
+    async fn list_namespaces(
+        &self,
+        tenant: &Tenant,
+        after: Option<&Namespace>,
+        limit: usize,
+    ) -> Result<Vec<(Namespace, NamespaceState)>, StoreError> {
+        Ok(self.tables().list_namespaces(tenant, after, limit))
     }
 
     async fn queue(&self, key: &QueueKey) -> Result<Option<QueueState>, StoreError> {

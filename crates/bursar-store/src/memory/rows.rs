@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
+use bursar_core::blob::{Blob, NamespaceState};
 use bursar_core::event::{Batch, Entry};
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
-use bursar_core::id::{BatchId, CommandId, GrantId, HoldId, JobId};
+use bursar_core::id::{BatchId, BlobId, CommandId, GrantId, HoldId, JobId};
 use bursar_core::job::{Job, QueueState, Schedule};
 use bursar_core::name::FlowKey;
 use bursar_core::scope::{Due, DueQuery, ScopeState, WindowHistory};
-use bursar_core::state::{IdempotencyRowKey, JobKey, KeyRow, LineKey, QueueKey, ScheduleKey, ScopeKey, Workspace};
+use bursar_core::state::{
+    BlobDigestKey, IdempotencyRowKey, JobKey, KeyRow, LineKey, NamespaceKey, QueueKey, ScheduleKey, ScopeKey, Workspace,
+};
 use bursar_core::time::Time;
 
 use super::{Tables, View, Writes};
@@ -80,6 +83,22 @@ impl Rows for MemoryRows<'_> {
 
     async fn barred(&mut self, keys: &[(QueueKey, FlowKey)]) -> Result<Vec<Job>, StoreError> {
         Ok(claims::barred_heads(self.view().waiting_jobs(), keys))
+    }
+
+    async fn blobs(&mut self, ids: &[BlobId]) -> Result<Found<BlobId, Blob>, StoreError> {
+        Ok(Found::all(pick(ids, |id| self.view().blob(id))))
+    }
+
+    async fn blob_digests(&mut self, keys: &[BlobDigestKey]) -> Result<Vec<(BlobDigestKey, BlobId)>, StoreError> {
+        Ok(pick(keys, |key| self.view().blob_digest(key)))
+    }
+
+    async fn namespaces(
+        &mut self,
+        keys: &[NamespaceKey],
+        _: bool,
+    ) -> Result<Vec<(NamespaceKey, NamespaceState)>, StoreError> {
+        Ok(pick(keys, |key| self.view().namespace(key)))
     }
 
     async fn holds(&mut self, ids: &[HoldId]) -> Result<Found<HoldId, Hold>, StoreError> {

@@ -2,16 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use bursar_core::blob::{Blob, NamespaceState};
 use bursar_core::event::Batch;
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
-use bursar_core::id::{GrantId, HoldId, JobId};
+use bursar_core::id::{BlobId, GrantId, HoldId, JobId};
 use bursar_core::job::{Job, QueueState, Schedule, compute_lines};
 use bursar_core::live::{ChargeMark, LiveCharge};
 use bursar_core::payload::Payload;
 use bursar_core::scope::{Posting, PostingMark, ScopeState};
 use bursar_core::state::{
-    CostKey, DeadGroupKey, HeldKey, IdempotencyRowKey, JobKey, KeyRow, QueueKey, ScheduleKey, ScopeKey, Tally,
+    BlobDigestKey, CostKey, DeadGroupKey, HeldKey, IdempotencyRowKey, JobKey, KeyRow, NamespaceKey, QueueKey,
+    ScheduleKey, ScopeKey, Tally,
 };
 use bursar_core::time::Time;
 use futures_util::FutureExt;
@@ -38,6 +40,12 @@ pub struct Tables {
     pub job_keys: BTreeMap<JobKey, JobId>,
     /// Jobs.
     pub jobs: BTreeMap<JobId, Job>,
+    /// Blobs.
+    pub blobs: BTreeMap<BlobId, Blob>,
+    /// Live blobs by their digests.
+    pub blob_digests: BTreeMap<BlobDigestKey, BlobId>,
+    /// Namespaces.
+    pub namespaces: BTreeMap<NamespaceKey, NamespaceState>,
     /// Queues with settings.
     pub queues: BTreeMap<QueueKey, QueueState>,
     /// Schedules.
@@ -68,6 +76,9 @@ impl Tables {
         put(&mut self.keys, writes.keys);
         put(&mut self.job_keys, writes.job_keys);
         put(&mut self.jobs, writes.jobs);
+        put(&mut self.blobs, writes.blobs);
+        put(&mut self.blob_digests, writes.blob_digests);
+        put(&mut self.namespaces, writes.namespaces);
         put(&mut self.queues, writes.queues);
         put(&mut self.schedules, writes.schedules);
         put(&mut self.payloads, writes.payloads);

@@ -5,15 +5,18 @@ use std::ops::Bound::{Excluded, Unbounded};
 use std::ops::RangeBounds;
 use std::sync::Arc;
 
+use bursar_core::blob::{Blob, NamespaceState};
 use bursar_core::bounds::FOLD_STEP;
 use bursar_core::event::Entry;
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
-use bursar_core::id::{BatchId, CommandId, GrantId, HoldId, JobId};
+use bursar_core::id::{BatchId, BlobId, CommandId, GrantId, HoldId, JobId};
 use bursar_core::job::{Job, JobState, QueueState, Schedule};
 use bursar_core::live::{ChargeMark, LiveCharge};
 use bursar_core::scope::{Due, DueQuery, DueStep, Posting, PostingMark, ScopeState, WindowHistory};
-use bursar_core::state::{IdempotencyRowKey, JobKey, KeyRow, QueueKey, ScheduleKey, ScopeKey};
+use bursar_core::state::{
+    BlobDigestKey, IdempotencyRowKey, JobKey, KeyRow, NamespaceKey, QueueKey, ScheduleKey, ScopeKey,
+};
 use bursar_core::time::Time;
 
 use super::{Changes, Tables, Writes};
@@ -57,6 +60,21 @@ impl<'a> View<'a> {
     /// Returns a job.
     pub fn job(&self, id: &JobId) -> Option<&'a Job> {
         find(&self.tables.jobs, &self.writes.jobs, id)
+    }
+
+    /// Returns a blob.
+    pub fn blob(&self, id: &BlobId) -> Option<&'a Blob> {
+        find(&self.tables.blobs, &self.writes.blobs, id)
+    }
+
+    /// Returns the blob that is found by a digest.
+    pub fn blob_digest(&self, key: &BlobDigestKey) -> Option<&'a BlobId> {
+        find(&self.tables.blob_digests, &self.writes.blob_digests, key)
+    }
+
+    /// Returns a namespace, if it has rules.
+    pub fn namespace(&self, key: &NamespaceKey) -> Option<&'a NamespaceState> {
+        find(&self.tables.namespaces, &self.writes.namespaces, key)
     }
 
     /// Returns a queue, if it has settings.

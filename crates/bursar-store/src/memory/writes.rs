@@ -4,17 +4,18 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::hash::Hash;
 
+use bursar_core::blob::{Blob, NamespaceState};
 use bursar_core::event::Batch;
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
-use bursar_core::id::{GrantId, HoldId, JobId};
+use bursar_core::id::{BlobId, GrantId, HoldId, JobId};
 use bursar_core::job::{Job, QueueState, Schedule};
 use bursar_core::live::{ChargeMark, LiveCharge};
 use bursar_core::payload::Payload;
 use bursar_core::scope::{Balance, Posting, PostingMark, ScopeState};
 use bursar_core::state::{
-    Change, CostKey, DeadGroupKey, HeldKey, IdempotencyRowKey, JobKey, KeyRow, QueueKey, ScheduleKey, ScopeKey, Table,
-    Tally, Workspace,
+    BlobDigestKey, Change, CostKey, DeadGroupKey, HeldKey, IdempotencyRowKey, JobKey, KeyRow, NamespaceKey, QueueKey,
+    ScheduleKey, ScopeKey, Table, Tally, Workspace,
 };
 use bursar_core::time::Time;
 
@@ -38,6 +39,12 @@ pub struct Writes {
     pub job_keys: Changes<JobKey, JobId>,
     /// Jobs.
     pub jobs: Changes<JobId, Job>,
+    /// Blobs.
+    pub blobs: Changes<BlobId, Blob>,
+    /// Live blobs by their digests.
+    pub blob_digests: Changes<BlobDigestKey, BlobId>,
+    /// Namespaces.
+    pub namespaces: Changes<NamespaceKey, NamespaceState>,
     /// Queues.
     pub queues: Changes<QueueKey, QueueState>,
     /// Schedules.
@@ -71,6 +78,9 @@ impl Writes {
         copy(&ws.keys, &mut self.keys);
         copy(&ws.job_keys, &mut self.job_keys);
         copy(&ws.jobs, &mut self.jobs);
+        copy(&ws.blobs, &mut self.blobs);
+        copy(&ws.blob_digests, &mut self.blob_digests);
+        copy(&ws.namespaces, &mut self.namespaces);
         copy(&ws.queues, &mut self.queues);
         copy(&ws.schedules, &mut self.schedules);
         for (grant, _) in ws.grants.changes().filter(|(_, change)| *change == Change::Delete) {

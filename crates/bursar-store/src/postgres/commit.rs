@@ -165,6 +165,9 @@ async fn lock_row(conn: &mut PgConnection, lock: &Lock) -> Result<(), sqlx::Erro
                 UNION ALL SELECT 1 FROM (SELECT 1 FROM bursar.ended_jobs WHERE id = $1 FOR UPDATE) ended";
             sqlx::query(sql).bind(Uuid::from_u128(id.0))
         }
+        Lock::Blob(id) => {
+            sqlx::query("SELECT 1 FROM bursar.blobs WHERE id = $1 FOR UPDATE").bind(Uuid::from_u128(id.0))
+        }
         Lock::Hold(id) => {
             sqlx::query("SELECT 1 FROM bursar.holds WHERE id = $1 FOR UPDATE").bind(Uuid::from_u128(id.0))
         }

@@ -4,7 +4,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bursar_core::id::{HoldId, JobId};
+use bursar_core::blob::Blob;
+use bursar_core::id::{BlobId, HoldId, JobId};
 use bursar_core::name::{FlowKey, Tenant};
 use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
 use bursar_core::time::Time;
@@ -77,6 +78,14 @@ impl Maintain for PostgresStore {
 
     async fn due_jobs(&self, limit: usize) -> Result<DueJobs, StoreError> {
         self.read_due_jobs(limit).await
+    }
+
+    async fn due_blobs(&self, limit: usize) -> Result<Vec<Blob>, StoreError> {
+        self.read_due_blobs(limit).await
+    }
+
+    async fn list_all_blobs(&self, after: Option<BlobId>, limit: usize) -> Result<Vec<Blob>, StoreError> {
+        self.read_all_blobs(after, limit).await
     }
 
     async fn due_schedules(&self, limit: usize) -> Result<(Vec<ScheduleKey>, Option<Time>), StoreError> {

@@ -11,7 +11,11 @@ use super::{PostgresStore, READ_COMMITTED};
 use crate::error::StoreError;
 
 /// The steps in order. Each ends by storing its number. The statements of a released step never change.
-const STEPS: &[&str] = &[include_str!("schema/0001_kernel.sql"), include_str!("schema/0002_dead_groups.sql")];
+const STEPS: &[&str] = &[
+    include_str!("schema/0001_kernel.sql"),
+    include_str!("schema/0002_dead_groups.sql"),
+    include_str!("schema/0003_blobs.sql"),
+];
 
 /// The step that groups dead jobs by their error.
 const GROUPS_STEP: usize = 2;

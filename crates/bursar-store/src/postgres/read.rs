@@ -4,15 +4,16 @@ use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
 use async_trait::async_trait;
+use bursar_core::blob::{Blob, NamespaceState};
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
-use bursar_core::id::{BatchId, GrantId, HoldId, JobId};
+use bursar_core::id::{BatchId, BlobId, GrantId, HoldId, JobId};
 use bursar_core::job::{Job, JobState, QueueState, Schedule};
 use bursar_core::live::ChargeMark;
-use bursar_core::name::{Queue, ScheduleName, Scope, Tenant};
+use bursar_core::name::{Namespace, Queue, ScheduleName, Scope, Tenant};
 use bursar_core::page::{PageFill, PageItem};
 use bursar_core::scope::ScopeState;
-use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
+use bursar_core::state::{NamespaceKey, QueueKey, ScheduleKey, ScopeKey};
 use bursar_core::time::Time;
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -208,6 +209,33 @@ impl Read for PostgresStore {
 
     async fn job_counts(&self) -> Result<Vec<(JobState, i64)>, StoreError> {
         self.read_job_counts().await
+    }
+
+    async fn blob(&self, id: BlobId) -> Result<Option<Blob>, StoreError> {
+        self.read_blob(id).await
+    }
+
+    async fn list_blobs(
+        &self,
+        tenant: &Tenant,
+        namespace: Option<&Namespace>,
+        after: Option<BlobId>,
+        limit: usize,
+    ) -> Result<Vec<Blob>, StoreError> {
+        self.read_blobs(tenant, namespace, after, limit).await
+    }
+
+    async fn namespace(&self, key: &NamespaceKey) -> Result<Option<NamespaceState>, StoreError> {
+        self.read_namespace(key).await
+    }
+
+    async fn list_namespaces(
+        &self,
+        tenant: &Tenant,
+        after: Option<&Namespace>,
+        limit: usize,
+    ) -> Result<Vec<(Namespace, NamespaceState)>, StoreError> {
+        self.read_namespaces(tenant, after, limit).await
     }
 
     async fn queue(&self, key: &QueueKey) -> Result<Option<QueueState>, StoreError> {

@@ -40,7 +40,7 @@ impl PostgresStore {
         sqlx::raw_sql(
             "TRUNCATE bursar.keys, bursar.job_keys, bursar.jobs, bursar.ended_jobs, bursar.queues, bursar.schedules,
                  bursar.tallies, bursar.costs, bursar.held, bursar.dead_groups, bursar.holds, bursar.grants,
-                 bursar.scopes, bursar.live_charges, bursar.postings, bursar.rollups",
+                 bursar.scopes, bursar.blobs, bursar.blob_digests, bursar.namespaces, bursar.live_charges, bursar.postings, bursar.rollups",
         )
         .execute(&mut *tx)
         .await

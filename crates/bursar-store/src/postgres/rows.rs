@@ -7,17 +7,20 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use bursar_core::blob::{Blob, NamespaceState};
 use bursar_core::bounds::CLAIM_BYTES_MAX;
 use bursar_core::event::{Batch, Entry};
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
-use bursar_core::id::{BatchId, CommandId, GrantId, HoldId, JobId};
+use bursar_core::id::{BatchId, BlobId, CommandId, GrantId, HoldId, JobId};
 use bursar_core::job::{Job, QueueState, Schedule};
 use bursar_core::name::FlowKey;
 use bursar_core::needs::Needs;
 use bursar_core::request::Fingerprint;
 use bursar_core::scope::{Due, DueQuery, ScopeState, WindowHistory};
-use bursar_core::state::{IdempotencyRowKey, JobKey, KeyRow, LineKey, QueueKey, ScheduleKey, ScopeKey, Workspace};
+use bursar_core::state::{
+    BlobDigestKey, IdempotencyRowKey, JobKey, KeyRow, LineKey, NamespaceKey, QueueKey, ScheduleKey, ScopeKey, Workspace,
+};
 use bursar_core::time::Time;
 use serde::de::DeserializeOwned;
 use sqlx::postgres::{PgArguments, PgRow};
@@ -206,7 +209,7 @@ impl<'c> PgRows<'c> {
     }
 
     /// Reads rows by their ids, each with its location.
-    async fn fetch_by_id<V: Packed + DeserializeOwned>(
+    pub(super) async fn fetch_by_id<V: Packed + DeserializeOwned>(
         &mut self,
         sql: &'static str,
         ids: &[Uuid],
@@ -222,7 +225,11 @@ impl<'c> PgRows<'c> {
 
     /// Returns which of the missing rows exist, and so are locked by another transaction. This is a second statement because in one
     /// statement the time on the server would grow with the square of the number of rows.
-    async fn find_locked(&mut self, exists: &'static str, missing: Vec<Uuid>) -> Result<Vec<u128>, StoreError> {
+    pub(super) async fn find_locked(
+        &mut self,
+        exists: &'static str,
+        missing: Vec<Uuid>,
+    ) -> Result<Vec<u128>, StoreError> {
         // A transaction that waits finds every row that exists.
         if missing.is_empty() || !self.may_skip() {
             return Ok(Vec::new());
@@ -279,7 +286,7 @@ impl<'c> PgRows<'c> {
 }
 
 /// Returns the ids that were not found.
-fn missing(ids: &[Uuid], found: impl ExactSizeIterator<Item = u128>) -> Vec<Uuid> {
+pub(super) fn missing(ids: &[Uuid], found: impl ExactSizeIterator<Item = u128>) -> Vec<Uuid> {
     if found.len() == ids.len() {
         return Vec::new();
     }
@@ -399,6 +406,22 @@ impl Rows for PgRows<'_> {
         let wanted: Vec<ScopeKey> = self.with_known_ancestors(scopes).await?.into_keys().collect();
         let grants: Vec<Uuid> = needs.grants.iter().map(|id| Uuid::from_u128(id.0)).collect();
         self.fetch_together(&grants, &wanted).await
+    }
+
+    async fn blobs(&mut self, ids: &[BlobId]) -> Result<Found<BlobId, Blob>, StoreError> {
+        self.fetch_blobs(ids).await
+    }
+
+    async fn blob_digests(&mut self, keys: &[BlobDigestKey]) -> Result<Vec<(BlobDigestKey, BlobId)>, StoreError> {
+        self.fetch_blob_digests(keys).await
+    }
+
+    async fn namespaces(
+        &mut self,
+        keys: &[NamespaceKey],
+        locked: bool,
+    ) -> Result<Vec<(NamespaceKey, NamespaceState)>, StoreError> {
+        self.fetch_namespaces(keys, locked).await
     }
 
     async fn holds(&mut self, ids: &[HoldId]) -> Result<Found<HoldId, Hold>, StoreError> {

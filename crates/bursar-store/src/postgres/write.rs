@@ -20,6 +20,7 @@ use sqlx::error::BoxDynError;
 use sqlx::postgres::PgArguments;
 use uuid::Uuid;
 
+use super::blobs;
 use super::error::code;
 use super::pg_types::Ctid;
 use super::rows::{LockMode, PgRows};
@@ -102,6 +103,7 @@ impl PgRows<'_> {
         let mut statement = Statement::default();
         write_keys(&mut statement, ws, expired_by);
         self.write_jobs(&mut statement, ws);
+        blobs::write(&mut statement, ws);
         self.write_grants(&mut statement, ws);
         statement.part(INSERT_PAYLOADS, &payloads, |part, rows| {
             part.array(rows.iter().map(|(id, _)| Uuid::from_u128(*id)));

@@ -3,7 +3,8 @@
 use std::sync::PoisonError;
 
 use async_trait::async_trait;
-use bursar_core::id::{HoldId, JobId};
+use bursar_core::blob::Blob;
+use bursar_core::id::{BlobId, HoldId, JobId};
 use bursar_core::name::{FlowKey, Tenant};
 use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
 use bursar_core::time::Time;
@@ -13,7 +14,7 @@ use super::error::store_error;
 use super::read::scope_key;
 use super::rows::get_id;
 use super::writer::Shared;
-use super::{READERS, SqliteStore, forget, jobs, rebuild, schedules, schema, verify};
+use super::{READERS, SqliteStore, blobs, forget, jobs, rebuild, schedules, schema, verify};
 use crate::codec::stored_name;
 use crate::error::StoreError;
 use crate::figures::DueJobs;
@@ -28,6 +29,14 @@ impl Maintain for SqliteStore {
 
     async fn due_jobs(&self, limit: usize) -> Result<DueJobs, StoreError> {
         self.in_snapshot(move |shared, conn| jobs::due_jobs(shared, conn, limit)).await
+    }
+
+    async fn due_blobs(&self, limit: usize) -> Result<Vec<Blob>, StoreError> {
+        self.in_snapshot(move |shared, conn| blobs::due(shared, conn, limit)).await
+    }
+
+    async fn list_all_blobs(&self, after: Option<BlobId>, limit: usize) -> Result<Vec<Blob>, StoreError> {
+        self.in_snapshot(move |shared, conn| blobs::list_all(shared, conn, after, limit)).await
     }
 
     async fn due_schedules(&self, limit: usize) -> Result<(Vec<ScheduleKey>, Option<Time>), StoreError> {

@@ -18,6 +18,7 @@
 //! Reads run on up to four connections of their own, each in one snapshot, and do not wait for the writer.
 
 mod backup;
+mod blobs;
 mod caller_transaction;
 mod change_counter;
 mod checkpoint;

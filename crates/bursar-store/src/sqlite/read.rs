@@ -3,15 +3,16 @@
 use std::ops::RangeInclusive;
 
 use async_trait::async_trait;
+use bursar_core::blob::{Blob, NamespaceState};
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
-use bursar_core::id::{BatchId, GrantId, HoldId, JobId};
+use bursar_core::id::{BatchId, BlobId, GrantId, HoldId, JobId};
 use bursar_core::job::{Job, JobState, QueueState, Schedule};
 use bursar_core::live::ChargeMark;
-use bursar_core::name::{Queue, ScheduleName, Scope, Tenant};
+use bursar_core::name::{Namespace, Queue, ScheduleName, Scope, Tenant};
 use bursar_core::page::{PageFill, PageItem};
 use bursar_core::scope::ScopeState;
-use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
+use bursar_core::state::{NamespaceKey, QueueKey, ScheduleKey, ScopeKey};
 use bursar_core::time::Time;
 use futures_util::FutureExt;
 use rusqlite::{Connection, Row, params};
@@ -19,7 +20,7 @@ use rusqlite::{Connection, Row, params};
 use super::error::store_error;
 use super::rows::{get_id, get_time, id, unpack};
 use super::writer::Shared;
-use super::{SqliteStore, jobs, schedules};
+use super::{SqliteStore, blobs, jobs, schedules};
 use crate::codec::stored_name;
 use crate::error::StoreError;
 use crate::figures::{Cost, CostMark, DeadGroup, DeadGroupMark, Figures, HeldMark, HeldSum, JobFilter};
@@ -98,6 +99,36 @@ impl Read for SqliteStore {
 
     async fn job_counts(&self) -> Result<Vec<(JobState, i64)>, StoreError> {
         self.in_snapshot(jobs::job_counts).await
+    }
+
+    async fn blob(&self, id: BlobId) -> Result<Option<Blob>, StoreError> {
+        self.in_snapshot(move |shared, conn| shared.rows(conn).read_blob(id)).await
+    }
+
+    async fn list_blobs(
+        &self,
+        tenant: &Tenant,
+        namespace: Option<&Namespace>,
+        after: Option<BlobId>,
+        limit: usize,
+    ) -> Result<Vec<Blob>, StoreError> {
+        let (tenant, namespace) = (tenant.clone(), namespace.cloned());
+        self.in_snapshot(move |shared, conn| blobs::list(shared, conn, &tenant, namespace.as_ref(), after, limit)).await
+    }
+
+    async fn namespace(&self, key: &NamespaceKey) -> Result<Option<NamespaceState>, StoreError> {
+        let key = key.clone();
+        self.in_snapshot(move |shared, conn| shared.rows(conn).read_namespace(&key)).await
+    }
+
+    async fn list_namespaces(
+        &self,
+        tenant: &Tenant,
+        after: Option<&Namespace>,
+        limit: usize,
+    ) -> Result<Vec<(Namespace, NamespaceState)>, StoreError> {
+        let (tenant, after) = (tenant.clone(), after.cloned());
+        self.in_snapshot(move |shared, conn| blobs::list_namespaces(shared, conn, &tenant, after.as_ref(), limit)).await
     }
 
     async fn queue(&self, key: &QueueKey) -> Result<Option<QueueState>, StoreError> {

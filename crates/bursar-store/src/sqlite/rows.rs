@@ -4,12 +4,13 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use bursar_core::blob::{Blob, NamespaceState};
 use bursar_core::bounds::CLAIM_BYTES_MAX;
 use bursar_core::bounds::FOLD_STEP;
 use bursar_core::event::{Batch, Entry};
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
-use bursar_core::id::{BatchId, CommandId, GrantId, HoldId, JobId};
+use bursar_core::id::{BatchId, BlobId, CommandId, GrantId, HoldId, JobId};
 use bursar_core::job::{Job, QueueState, Schedule};
 use bursar_core::live::{ChargeMark, LiveCharge};
 use bursar_core::name::FlowKey;
@@ -17,7 +18,9 @@ use bursar_core::page::{PageFill, PageItem};
 use bursar_core::payload::Payload;
 use bursar_core::request::Fingerprint;
 use bursar_core::scope::{Due, DueQuery, DueStep, Posting, PostingMark, ScopeState, WindowHistory};
-use bursar_core::state::{IdempotencyRowKey, JobKey, KeyRow, LineKey, QueueKey, ScheduleKey, ScopeKey, Workspace};
+use bursar_core::state::{
+    BlobDigestKey, IdempotencyRowKey, JobKey, KeyRow, LineKey, NamespaceKey, QueueKey, ScheduleKey, ScopeKey, Workspace,
+};
 use bursar_core::time::Time;
 use rusqlite::types::ValueRef;
 use rusqlite::{CachedStatement, Connection, Params, Row, StatementStatus, params};
@@ -373,6 +376,22 @@ impl Rows for SqliteRows<'_> {
     async fn barred(&mut self, keys: &[(QueueKey, FlowKey)]) -> Result<Vec<Job>, StoreError> {
         let found: Result<Vec<_>, _> = keys.iter().map(|(queue, key)| self.barred_jobs(queue, key)).collect();
         Ok(found?.into_iter().flatten().collect())
+    }
+
+    async fn blobs(&mut self, ids: &[BlobId]) -> Result<Found<BlobId, Blob>, StoreError> {
+        find_each(ids, |blob| self.read_blob(*blob)).map(Found::all)
+    }
+
+    async fn blob_digests(&mut self, keys: &[BlobDigestKey]) -> Result<Vec<(BlobDigestKey, BlobId)>, StoreError> {
+        find_each(keys, |key| self.read_blob_digest(key))
+    }
+
+    async fn namespaces(
+        &mut self,
+        keys: &[NamespaceKey],
+        _: bool,
+    ) -> Result<Vec<(NamespaceKey, NamespaceState)>, StoreError> {
+        find_each(keys, |key| self.read_namespace(key))
     }
 
     async fn holds(&mut self, ids: &[HoldId]) -> Result<Found<HoldId, Hold>, StoreError> {

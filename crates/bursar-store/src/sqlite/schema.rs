@@ -8,7 +8,7 @@ use crate::sqlite::error::store_error;
 use crate::sqlite::jobs;
 
 /// The SQL of each schema version. Versions are appended, never edited.
-const VERSIONS: [&str; 2] = [KERNEL, DEAD_GROUPS];
+const VERSIONS: [&str; 3] = [KERNEL, DEAD_GROUPS, BLOBS];
 
 const KERNEL: &str = "
 CREATE TABLE bursar_scopes (
@@ -102,11 +102,30 @@ CREATE TABLE bursar_dead_groups (
 ) STRICT, WITHOUT ROWID;
 ";
 
+/// `at` is when maintenance has to look at a blob: when it may be doomed, or its bytes deleted.
+const BLOBS: &str = "
+CREATE TABLE bursar_blobs (
+    id BLOB PRIMARY KEY, tenant TEXT NOT NULL, namespace TEXT NOT NULL, state INTEGER NOT NULL, at INTEGER NOT NULL,
+    data BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX bursar_blobs_names ON bursar_blobs (tenant, namespace, id);
+CREATE INDEX bursar_blobs_tenants ON bursar_blobs (tenant, id);
+CREATE INDEX bursar_blobs_due ON bursar_blobs (at, id) WHERE at < 9223372036854775807;
+CREATE TABLE bursar_blob_digests (
+    tenant TEXT NOT NULL, namespace TEXT NOT NULL, digest BLOB NOT NULL, blob BLOB NOT NULL,
+    PRIMARY KEY (tenant, namespace, digest)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE bursar_namespaces (
+    tenant TEXT NOT NULL, namespace TEXT NOT NULL, data TEXT NOT NULL,
+    PRIMARY KEY (tenant, namespace)
+) STRICT, WITHOUT ROWID;
+";
+
 /// The version that groups dead jobs by their error.
 const GROUPS_SINCE: i64 = 2;
 
 /// The tables that are rebuilt from the journal.
-pub(super) const REBUILT: [&str; 16] = [
+pub(super) const REBUILT: [&str; 19] = [
     "bursar_scopes",
     "bursar_holds",
     "bursar_live_charges",
@@ -123,6 +142,9 @@ pub(super) const REBUILT: [&str; 16] = [
     "bursar_costs",
     "bursar_held",
     "bursar_dead_groups",
+    "bursar_blobs",
+    "bursar_blob_digests",
+    "bursar_namespaces",
 ];
 
 /// The schema version of this build.
@@ -258,6 +280,6 @@ mod tests {
         assert_eq!(old.verify().await.unwrap().violations, Vec::<String>::new());
         assert_eq!(old.health().await.unwrap().schema, KNOWN + 1);
         let reopened = open(&path).await.err();
-        assert!(matches!(reopened, Some(StoreError::NewerSchema { found: 3, known: KNOWN })), "{reopened:?}");
+        assert!(matches!(reopened, Some(StoreError::NewerSchema { found: 4, known: KNOWN })), "{reopened:?}");
     }
 }

@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 
 use crate::codec::Packed;
 use crate::error::StoreError;
+use crate::sqlite::blobs;
 use crate::sqlite::error::store_error;
 use crate::sqlite::jobs::check_jobs;
 use crate::sqlite::maintain::scope_keys;
@@ -38,6 +39,7 @@ pub(super) fn verify(shared: &Shared, conn: &Connection) -> Result<Report, Store
         let Some(last) = page.into_iter().next_back() else { break };
         after = Some(last);
     }
+    blobs::check(&rows, &jobs, &mut report)?;
     check_charges(&rows, &mut report)?;
     check_holds(&rows, &mut report)?;
     Ok(report)

@@ -152,6 +152,7 @@ impl SqliteRows<'_> {
         self.write_grants(ws, &mut encoded)?;
         self.write_keys(ws)?;
         self.write_jobs(ws, &mut encoded)?;
+        self.write_blobs(ws)?;
         self.write_encoded(&encoded)?;
         journal.map_or(Ok(()), |row| self.write_journal(row))
     }

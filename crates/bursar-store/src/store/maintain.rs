@@ -1,7 +1,8 @@
 //! Maintenance of the tables: finding what is due, deleting what is no longer needed, checking, rebuilding and closing.
 
 use async_trait::async_trait;
-use bursar_core::id::{HoldId, JobId};
+use bursar_core::blob::Blob;
+use bursar_core::id::{BlobId, HoldId, JobId};
 use bursar_core::name::{FlowKey, Tenant};
 use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
 use bursar_core::time::Time;
@@ -18,6 +19,10 @@ pub trait Maintain: Send + Sync + 'static {
     async fn due_holds(&self, limit: usize) -> Result<Vec<(Tenant, HoldId)>, StoreError>;
     /// Lists jobs of all tenants that need maintenance, at most `limit` of each kind.
     async fn due_jobs(&self, limit: usize) -> Result<DueJobs, StoreError>;
+    /// Lists blobs of all tenants that are due: to be doomed, or to have their bytes deleted.
+    async fn due_blobs(&self, limit: usize) -> Result<Vec<Blob>, StoreError>;
+    /// Lists the blobs of all tenants in any state after an id, in order of ids.
+    async fn list_all_blobs(&self, after: Option<BlobId>, limit: usize) -> Result<Vec<Blob>, StoreError>;
     /// Lists schedules with a due tick, the longest overdue first. Also returns the time of the next tick of any schedule.
     async fn due_schedules(&self, limit: usize) -> Result<(Vec<ScheduleKey>, Option<Time>), StoreError>;
     /// Lists jobs that wait for units of a scope, the longest waiting first.

@@ -3,14 +3,15 @@
 use std::ops::RangeInclusive;
 
 use async_trait::async_trait;
+use bursar_core::blob::{Blob, NamespaceState};
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
-use bursar_core::id::{BatchId, GrantId, HoldId, JobId};
+use bursar_core::id::{BatchId, BlobId, GrantId, HoldId, JobId};
 use bursar_core::job::{Job, JobState, QueueState, Schedule};
 use bursar_core::live::ChargeMark;
-use bursar_core::name::{Queue, ScheduleName, Scope, Tenant};
+use bursar_core::name::{Namespace, Queue, ScheduleName, Scope, Tenant};
 use bursar_core::scope::ScopeState;
-use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
+use bursar_core::state::{NamespaceKey, QueueKey, ScheduleKey, ScopeKey};
 use bursar_core::time::Time;
 
 use super::Journaled;
@@ -22,7 +23,7 @@ pub const QUEUES_COUNTED: usize = 10_000;
 
 /// The part of a store that answers queries.
 ///
-/// A list ends after `limit` items. Lists of large items (holds, grants, jobs, schedules, the journal) also end at
+/// A list ends after `limit` items. Lists of large items (holds, grants, jobs, blobs, schedules, the journal) also end at
 /// [`PAGE_BYTES_MAX`](bursar_core::bounds::PAGE_BYTES_MAX), but have at least one item if there is one.
 /// [`page::is_full`](bursar_core::page::is_full) returns whether there may be more.
 #[async_trait]
@@ -75,6 +76,26 @@ pub trait Read: Send + Sync + 'static {
     ) -> Result<Vec<Job>, StoreError>;
     /// Returns the number of jobs in each state, over all tenants, in the first [`QUEUES_COUNTED`] queues.
     async fn job_counts(&self) -> Result<Vec<(JobState, i64)>, StoreError>;
+
+    /// Returns a blob in any state.
+    async fn blob(&self, id: BlobId) -> Result<Option<Blob>, StoreError>;
+    /// Lists the blobs of a tenant in any state, of one namespace or of all, after an id, in order of ids.
+    async fn list_blobs(
+        &self,
+        tenant: &Tenant,
+        namespace: Option<&Namespace>,
+        after: Option<BlobId>,
+        limit: usize,
+    ) -> Result<Vec<Blob>, StoreError>;
+    /// Returns the rules of a namespace.
+    async fn namespace(&self, key: &NamespaceKey) -> Result<Option<NamespaceState>, StoreError>;
+    /// Lists the namespaces of a tenant that have rules, after a name.
+    async fn list_namespaces(
+        &self,
+        tenant: &Tenant,
+        after: Option<&Namespace>,
+        limit: usize,
+    ) -> Result<Vec<(Namespace, NamespaceState)>, StoreError>;
 
     /// Returns the settings of a queue.
     async fn queue(&self, key: &QueueKey) -> Result<Option<QueueState>, StoreError>;

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use bursar_core::decide::{Decided, Rules, decide};
-use bursar_core::id::{GrantId, HoldId, IdSource, JobId};
+use bursar_core::id::{BlobId, GrantId, HoldId, IdSource, JobId};
 use bursar_core::mutant::Mutant;
 use bursar_core::name::Scope;
 use bursar_core::needs::Needs;
-use bursar_core::request::{Act, CheckedRequest, Op};
+use bursar_core::request::{Act, BlobOp, CheckedRequest, Op};
 use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey, Workspace};
 
 use super::load::redeemed;
@@ -21,6 +21,7 @@ pub(super) struct Blocked {
     pub(super) jobs: HashSet<JobId>,
     /// For each queue, the locked rows because of which jobs of the queue cannot be leased.
     pub(super) claims: HashMap<QueueKey, Vec<Lock>>,
+    pub(super) blobs: HashSet<BlobId>,
     pub(super) holds: HashSet<HoldId>,
     pub(super) grants: HashSet<GrantId>,
     pub(super) scopes: HashSet<ScopeKey>,
@@ -28,10 +29,11 @@ pub(super) struct Blocked {
 
 impl Blocked {
     fn is_empty(&self) -> bool {
-        let Blocked { schedules, jobs, claims, holds, grants, scopes } = self;
+        let Blocked { schedules, jobs, claims, blobs, holds, grants, scopes } = self;
         schedules.is_empty()
             && jobs.is_empty()
             && claims.is_empty()
+            && blobs.is_empty()
             && holds.is_empty()
             && grants.is_empty()
             && scopes.is_empty()
@@ -67,12 +69,17 @@ impl Blocked {
         let holds_of_existing_jobs = needs.job_keys.iter().filter_map(|key| ws.jobs.get(ws.job_keys.get(key)?)?.hold);
         let jobs = needs.jobs.iter().chain(&needs.beats).copied();
         let holds_of_jobs = needs.jobs.iter().filter_map(|id| ws.jobs.get(id)?.hold);
+        let forgotten = needs.forgets.iter().filter_map(|id| ws.jobs.get(id)).flat_map(|job| &job.life.blobs);
+        let blobs: HashSet<BlobId> = needs.blobs.iter().chain(forgotten).copied().collect();
+        let holds_of_blobs = blobs.iter().filter_map(|id| ws.blobs.get(id));
+        let holds_of_blobs = holds_of_blobs.flat_map(|blob| &blob.holds).copied();
         let holds = needs
             .holds
             .iter()
             .copied()
             .chain(holds_of_existing_jobs)
             .chain(holds_of_jobs)
+            .chain(holds_of_blobs)
             .filter(|id| self.holds.contains(id));
         let jobs = jobs.filter(|id| self.jobs.contains(id));
         let replayed = needs.keys.iter().filter_map(|key| ws.replays.get(&ws.keys.get(key)?.command));
@@ -83,7 +90,9 @@ impl Blocked {
         let claimed = |queue: &QueueKey| ws.claims.get(queue).is_some_and(|claims| !claims.jobs.is_empty());
         let claims = needs.claims.keys().filter_map(|queue| self.claims.get(queue)).flatten().cloned();
         let claims = claims.filter(|_| !needs.claims.keys().any(claimed));
-        let rows = holds.map(Lock::Hold).chain(grants.map(Lock::Grant)).chain(scopes.map(Lock::Scope));
+        let locked_blobs = blobs.iter().filter(|id| self.blobs.contains(*id)).map(|id| Lock::Blob(*id));
+        let rows =
+            locked_blobs.chain(holds.map(Lock::Hold)).chain(grants.map(Lock::Grant)).chain(scopes.map(Lock::Scope));
         let schedules = needs.schedules.iter().filter(|key| self.schedules.contains(*key)).cloned();
         let last_jobs = needs.schedules.iter().filter_map(|key| ws.schedules.get(key)?.last_job);
         let last_jobs = last_jobs.filter(|id| self.jobs.contains(id)).map(Lock::Job);
@@ -114,6 +123,14 @@ impl Blocked {
                     self.locks_for(one.needs(), ws).is_empty()
                 };
                 Some(Op::Act { act: act.clone(), jobs: jobs.iter().filter(is_free).copied().collect() })
+            }
+            Op::Blob(op @ (BlobOp::Doom { blobs } | BlobOp::Collect { blobs })) => {
+                let with = |blobs| match op {
+                    BlobOp::Doom { .. } => Op::Blob(BlobOp::Doom { blobs }),
+                    _ => Op::Blob(BlobOp::Collect { blobs }),
+                };
+                let is_free = |id: &&BlobId| self.locks_for(request.narrowed(with(vec![**id])).needs(), ws).is_empty();
+                Some(with(blobs.iter().filter(is_free).copied().collect()))
             }
             _ => None,
         }

@@ -1,4 +1,4 @@
-//! Loads and locks the rows of a batch: idempotency keys, schedules, jobs, holds, grants and scopes, each kind sorted. Then brings every
+//! Loads and locks the rows of a batch: idempotency keys, schedules, jobs, blobs, holds, grants and scopes, each kind sorted. Then brings every
 //! scope to the instant of the batch.
 
 use std::collections::{BTreeSet, HashSet};
@@ -15,7 +15,7 @@ use bursar_core::window::{Window, Zone};
 
 use super::blocked::Blocked;
 use super::rows::HistoryQuery;
-use super::{BatchStart, Rows, load_jobs};
+use super::{BatchStart, Rows, load_blobs, load_jobs};
 use crate::error::StoreError;
 
 /// Loads the rows that a batch of the journal changes, and applies its events again.
@@ -55,6 +55,7 @@ pub(super) async fn load<R: Rows>(
     load_keys(rows, &mut ws, &mut needs, replayed_at.is_some()).await?;
     load_jobs::load(rows, &mut ws, &mut needs, &mut blocked, replayed_at.is_some()).await?;
     let claimed = load_jobs::claim(rows, &mut ws, &mut needs).await?;
+    load_blobs::load(rows, &mut ws, &mut needs, &mut blocked).await?;
     rows.prefetch(&needs).await?;
 
     let wanted: Vec<HoldId> = needs.holds.iter().copied().collect();

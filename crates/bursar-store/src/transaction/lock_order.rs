@@ -3,7 +3,7 @@
 //! A batch locks its rows kind by kind in the order of [`Lock`], each kind sorted, and skips rows that another transaction has locked. A
 //! batch that has waited for one row may also wait for rows after it in the order, but must skip rows before it; see [`LockOrder`].
 
-use bursar_core::id::{GrantId, HoldId, JobId};
+use bursar_core::id::{BlobId, GrantId, HoldId, JobId};
 use bursar_core::mutant::Mutant;
 use bursar_core::state::{IdempotencyRowKey, JobKey, ScheduleKey, ScopeKey};
 
@@ -18,6 +18,8 @@ pub enum Lock {
     Schedule(ScheduleKey),
     /// A job.
     Job(JobId),
+    /// A blob.
+    Blob(BlobId),
     /// A hold.
     Hold(HoldId),
     /// A grant.

@@ -13,6 +13,7 @@
 
 mod blocked;
 mod load;
+mod load_blobs;
 mod load_jobs;
 pub mod lock_order;
 pub mod retry;

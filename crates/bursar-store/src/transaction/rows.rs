@@ -3,16 +3,19 @@
 
 use std::sync::Arc;
 
+use bursar_core::blob::{Blob, NamespaceState};
 use bursar_core::event::{Batch, Entry};
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
-use bursar_core::id::{BatchId, CommandId, GrantId, HoldId, JobId};
+use bursar_core::id::{BatchId, BlobId, CommandId, GrantId, HoldId, JobId};
 use bursar_core::job::{Job, QueueState, Schedule};
 use bursar_core::live::ChargeMark;
 use bursar_core::name::{FlowKey, JobKind};
 use bursar_core::needs::Needs;
 use bursar_core::scope::{Balance, Bounds, Due, DueQuery, PostingMark, ScopeState, WindowHistory};
-use bursar_core::state::{IdempotencyRowKey, JobKey, KeyRow, LineKey, QueueKey, ScheduleKey, ScopeKey, Workspace};
+use bursar_core::state::{
+    BlobDigestKey, IdempotencyRowKey, JobKey, KeyRow, LineKey, NamespaceKey, QueueKey, ScheduleKey, ScopeKey, Workspace,
+};
 use bursar_core::time::Time;
 
 use crate::error::StoreError;
@@ -108,6 +111,16 @@ pub trait Rows {
     async fn behind(&mut self, lines: &[(LineKey, usize)]) -> Result<Vec<Job>, StoreError>;
     /// Locks the barred heads of the lines of flow keys.
     async fn barred(&mut self, keys: &[(QueueKey, FlowKey)]) -> Result<Vec<Job>, StoreError>;
+    /// Locks blobs, in order of ids.
+    async fn blobs(&mut self, ids: &[BlobId]) -> Result<Found<BlobId, Blob>, StoreError>;
+    /// Returns the live blobs that are found by digests, without locking them.
+    async fn blob_digests(&mut self, keys: &[BlobDigestKey]) -> Result<Vec<(BlobDigestKey, BlobId)>, StoreError>;
+    /// Returns namespaces that have rules; locks them if `locked`.
+    async fn namespaces(
+        &mut self,
+        keys: &[NamespaceKey],
+        locked: bool,
+    ) -> Result<Vec<(NamespaceKey, NamespaceState)>, StoreError>;
     /// Locks holds, in order of ids.
     async fn holds(&mut self, ids: &[HoldId]) -> Result<Found<HoldId, Hold>, StoreError>;
     /// Locks grants, in order of ids.

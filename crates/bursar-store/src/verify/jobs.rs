@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use bursar_core::hold::{Hold, HoldState};
+use bursar_core::id::BlobId;
 use bursar_core::job::{Job, JobState, Place};
 use bursar_core::name::JobKind;
 use bursar_core::scope::ScopeState;
@@ -10,7 +11,7 @@ use bursar_core::state::{Counted, DeadGroupKey, HeldKey, QueueKey, ScopeKey, Tal
 
 use super::Report;
 
-/// Counts over all jobs. Its size depends on the number of leases, lines and queues, not on the number of jobs.
+/// Counts over all jobs. Its size depends on the number of leases, lines, queues and referenced blobs, not on the number of jobs.
 #[derive(Default)]
 pub(crate) struct JobCounts {
     /// The number of leases that take a slot of each scope.
@@ -20,6 +21,8 @@ pub(crate) struct JobCounts {
     states: BTreeMap<(QueueKey, JobState), i64>,
     held: BTreeMap<HeldKey, i128>,
     dead: BTreeMap<DeadGroupKey, i64>,
+    /// The number of jobs that refer to each blob.
+    pub(super) blobs: BTreeMap<BlobId, u64>,
 }
 
 #[derive(Default)]
@@ -50,6 +53,9 @@ impl JobCounts {
         }
         if let Some(group) = job.dead_group() {
             *self.dead.entry(group).or_default() += 1;
+        }
+        for blob in &job.life.blobs {
+            *self.blobs.entry(*blob).or_default() += 1;
         }
         for scope in job.life.lease.iter().flat_map(|lease| &lease.slots) {
             *self.slots.entry((tenant.clone(), scope.clone())).or_default() += 1;

@@ -125,7 +125,7 @@ async fn batches_of_leases_heartbeats_and_completions_take_few_statements() {
             beats: jobs.iter().map(|(job, fence)| HeartbeatItem { job: *job, fence: *fence }).collect(),
         });
         let (_, to_beat, _) = measure(&store, &url, beats.collect()).await;
-        let end = || End::Complete { result: Payload::default(), usage: None };
+        let end = || End::Complete { result: Payload::default(), usage: None, blobs: Vec::new() };
         let ends = leases.iter().map(|jobs| Op::Finish {
             items: jobs.iter().map(|(job, fence)| Finish { job: *job, fence: *fence, end: end() }).collect(),
         });

@@ -96,6 +96,7 @@ pub(crate) fn full_command(name: &str, amount: i64, redemption: Redemption, uniq
         settle: Settle::Hold { ttl: None },
         redeem: vec![redemption],
         jobs: vec![spec(unique, "small")],
+        ..Command::default()
     };
     Request::from(Op::Submit(command)).with_key(key(unique))
 }

@@ -33,6 +33,7 @@ impl World {
             Answer::Credited(charge) => format!("credited: {}", left(std::slice::from_ref(charge))),
             Answer::Minted { expires_at, .. } => format!("minted for {}", self.how_long(*expires_at)),
             Answer::Swept { count } => format!("swept {count}"),
+            Answer::Blob(answer) => format!("{} {}", if answer.found { "found" } else { "uploaded" }, answer.blob),
             Answer::Done => "done".to_owned(),
             Answer::Leased(_) | Answer::Renewed(_) | Answer::Finished(_) | Answer::Acted { .. } => {
                 self.work_answer(&outcome.answer)

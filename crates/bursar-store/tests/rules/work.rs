@@ -279,7 +279,7 @@ fn end(verb: &str, said: &Words<'_>) -> End {
     let spent: Vec<Usage> = spent.collect();
     let usage = (!spent.is_empty() || said.0.contains(&"none")).then_some(spent);
     match verb {
-        "complete" => End::Complete { result: Payload::new("{\"ok\":true}").unwrap(), usage },
+        "complete" => End::Complete { result: Payload::new("{\"ok\":true}").unwrap(), usage, blobs: Vec::new() },
         "fail" => End::Fail {
             error: JobError::new(said.plain().next().unwrap_or("boom"), ""),
             retryable: !said.0.contains(&"final"),

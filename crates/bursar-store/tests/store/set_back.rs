@@ -81,7 +81,11 @@ async fn setting_back_a_journal_ahead_of_the_clock_keeps_balances() {
         worker: WorkerName::new("w").unwrap(),
     };
     let Answer::Leased(leased) = one(&store, Op::Lease(ask)).await.answer else { panic!("expected a lease") };
-    let end = End::Complete { result: Payload::default(), usage: Some(vec![Usage { scope: None, amount: 4 }]) };
+    let end = End::Complete {
+        result: Payload::default(),
+        usage: Some(vec![Usage { scope: None, amount: 4 }]),
+        blobs: Vec::new(),
+    };
     let finish = Finish { job: leased.jobs[0].id, fence: leased.jobs[0].life.fence, end };
     one(&store, Op::Finish { items: vec![finish] }).await;
     // The clock is corrected an hour later. From then on time does not advance.

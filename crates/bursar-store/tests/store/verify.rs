@@ -128,7 +128,7 @@ async fn fill_with_jobs(store: &dyn Store) {
     let ask = LeaseRequest { queues: vec![queue], kinds: Vec::new(), capacity: 2, lease: None, worker };
     let leased = done(store, vec![Op::Lease(ask).into()]).await.remove(0);
     let Answer::Leased(leased) = leased.answer else { panic!("jobs are leased") };
-    let end = End::Complete { result: Payload::default(), usage: None };
+    let end = End::Complete { result: Payload::default(), usage: None, blobs: Vec::new() };
     let items = vec![Finish { job: leased.jobs[0].id, fence: 1, end }];
     done(store, vec![Op::Finish { items }.into(), in_line.into()]).await;
     let report = store.verify().await.unwrap();

@@ -19,6 +19,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::task::JoinHandle;
 
+use crate::api::blob_records::BlobRecords;
 use crate::api::command::CommandBuilder;
 use crate::api::credentials::Credentials;
 use crate::api::grants::Grants;
@@ -118,6 +119,11 @@ impl Bursar {
     /// Returns the single-use grants.
     pub fn grants(&self) -> Grants<'_> {
         Grants(self)
+    }
+
+    /// Returns the records of blobs.
+    pub fn blob_records(&self) -> BlobRecords<'_> {
+        BlobRecords(self)
     }
 
     /// Returns the credentials of a server's callers.

@@ -222,9 +222,13 @@ impl Journal<'_> {
         let id = match stream {
             Stream::Job(id) => id.0,
             Stream::Grant(id) => id.0,
-            Stream::Scope(..) | Stream::Hold(_) | Stream::Queue(..) | Stream::Schedule(..) | Stream::Command(_) => {
-                return Ok(false);
-            }
+            Stream::Scope(..)
+            | Stream::Hold(_)
+            | Stream::Queue(..)
+            | Stream::Schedule(..)
+            | Stream::Namespace(..)
+            | Stream::Blob(_)
+            | Stream::Command(_) => return Ok(false),
         };
         // A stream of another tenant is treated as unknown.
         if self.last_batch(stream).await?.is_none() {
@@ -249,7 +253,15 @@ impl Journal<'_> {
             Stream::Schedule(of, name) if of == tenant => {
                 store.schedule(&(of.clone(), name.clone())).await?.and_then(|row| row.last)
             }
-            Stream::Scope(..) | Stream::Queue(..) | Stream::Schedule(..) | Stream::Command(_) => None,
+            Stream::Namespace(of, name) if of == tenant => {
+                store.namespace(&(of.clone(), name.clone())).await?.and_then(|row| row.last)
+            }
+            Stream::Blob(id) => store.blob(*id).await?.filter(|row| row.tenant == *tenant).and_then(|row| row.last),
+            Stream::Scope(..)
+            | Stream::Queue(..)
+            | Stream::Schedule(..)
+            | Stream::Namespace(..)
+            | Stream::Command(_) => None,
         })
     }
 }

@@ -1,6 +1,7 @@
 //! The public API: [`Bursar`](instance::Bursar) and the types it returns, one file for each noun.
 
 pub(crate) mod backup;
+pub(crate) mod blob_records;
 pub(crate) mod command;
 pub(crate) mod credentials;
 pub(crate) mod grants;

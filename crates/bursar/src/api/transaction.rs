@@ -80,7 +80,7 @@ impl Transaction<'_, '_> {
         result: Payload,
         usage: Option<Vec<Usage>>,
     ) -> Result<Finished, Error> {
-        self.finish(Finish { job, fence, end: End::Complete { result, usage } })
+        self.finish(Finish { job, fence, end: End::Complete { result, usage, blobs: Vec::new() } })
     }
 
     /// Reports that an attempt of a job failed.

@@ -260,6 +260,7 @@ fn key_of(lock: &Lock) -> u64 {
         Lock::JobKey(key) => hash(4, key),
         Lock::Job(id) => hash(5, id),
         Lock::Schedule(key) => hash(6, key),
+        Lock::Blob(id) => hash(7, id),
     }
 }
 
@@ -273,6 +274,8 @@ fn keys(request: &CheckedRequest) -> Vec<u64> {
     keys.extend(needs.job_keys.iter().map(|key| hash(4, key)));
     keys.extend(needs.jobs.iter().chain(&needs.beats).map(|id| hash(5, id)));
     keys.extend(needs.schedules.iter().map(|key| hash(6, key)));
+    keys.extend(needs.blobs.iter().map(|id| hash(7, id)));
+    keys.extend(needs.stored_digests.iter().map(|(_, digest)| hash(8, digest)));
     keys
 }
 
@@ -311,6 +314,7 @@ fn weight(request: &Request) -> usize {
         | Op::PauseSchedule { .. }
         | Op::RemoveSchedule { .. } => 1,
         Op::RunSchedule { .. } => 3,
+        Op::Blob(op) => 3 + 2 * op.blobs().len(),
         // One job for each due tick, up to `TICKS_MAX` in one transaction.
         Op::Tick { .. } => 2 * TICKS_MAX,
     }

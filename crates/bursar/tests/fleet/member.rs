@@ -91,7 +91,11 @@ async fn stall(bursar: &Bursar, job: Job) {
 }
 
 async fn end(bursar: &Bursar, jobs: &[Job], amount: i64) {
-    let end = || End::Complete { result: Payload::default(), usage: Some(vec![Usage { scope: None, amount }]) };
+    let end = || End::Complete {
+        result: Payload::default(),
+        usage: Some(vec![Usage { scope: None, amount }]),
+        blobs: Vec::new(),
+    };
     let items = jobs.iter().map(|job| Finish { job: job.id, fence: job.life.fence, end: end() }).collect();
     let answers = bursar.jobs().finish_all(items).await.unwrap();
     for (Job { id, life, .. }, answer) in jobs.iter().zip(answers) {

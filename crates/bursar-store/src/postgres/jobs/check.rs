@@ -14,6 +14,7 @@ use crate::codec::{Packed, stored_name};
 use crate::error::StoreError;
 use crate::figures::SplitSum;
 use crate::job_row::{Columns, parse_tally, state_of};
+use crate::postgres::blobs;
 use crate::postgres::error::store_error;
 use crate::postgres::rows::{LockMode, PgRows};
 use crate::postgres::{ONE_SNAPSHOT, PostgresStore};
@@ -78,6 +79,7 @@ impl PostgresStore {
         };
         let dead = dead.into_iter().map(group).collect::<Result<Vec<_>, StoreError>>()?;
         report.check_dead(&counts, dead.into_iter());
+        blobs::check(self, &mut tx, &counts, report).await?;
         self.check_scopes_of_jobs(&mut tx, report, &counts).await?;
         tx.commit().await.map_err(store_error)
     }

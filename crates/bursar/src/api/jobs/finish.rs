@@ -64,7 +64,7 @@ impl Jobs<'_> {
         result: Payload,
         usage: Option<Vec<Usage>>,
     ) -> Result<Finished, Error> {
-        self.finish(Finish { job, fence, end: End::Complete { result, usage } }).await
+        self.finish(Finish { job, fence, end: End::Complete { result, usage, blobs: Vec::new() } }).await
     }
 
     /// Reports that an attempt failed.
@@ -109,7 +109,7 @@ impl Jobs<'_> {
         result: Payload,
         usage: Option<Vec<Usage>>,
     ) -> Result<(Finished, Receipt), Error> {
-        self.finish_in(conn, Finish { job, fence, end: End::Complete { result, usage } }).await
+        self.finish_in(conn, Finish { job, fence, end: End::Complete { result, usage, blobs: Vec::new() } }).await
     }
 
     /// Reports in the caller's own PostgreSQL transaction that an attempt failed. See [`Jobs::finish_in`].
