@@ -29,15 +29,12 @@ pub(crate) async fn scope<'a, T>(
     Err(problem)
 }
 
-/// Fails if a queue has neither settings nor jobs, with a suggestion.
-pub(crate) async fn require_queue(queue: &Queue, context: &Context) -> Result<(), Problem> {
-    match missing_queue(queue, context).await {
-        None => Ok(()),
-        Some(similar) => {
-            let detail = format!("there is no queue {queue}{}", question(similar.as_deref()));
-            Err(Problem::new(Kind::NotFound, format!("{detail}; a queue exists once it has a job or settings")))
-        }
-    }
+/// Fails if a queue has neither settings nor jobs, with what to do instead and a suggestion.
+pub(crate) async fn require_queue(queue: &Queue, instead: &str, context: &Context) -> Result<(), Problem> {
+    let Some(similar) = missing_queue(queue, context).await else { return Ok(()) };
+    let why = if similar.is_some() { "" } else { "; a queue exists once it has a job or settings" };
+    let detail = format!("there is no queue {queue}{why}{instead}{}", question(similar.as_deref()));
+    Err(Problem::new(Kind::NotFound, detail))
 }
 
 /// Warns if a queue is new and resembles one that exists.
@@ -99,7 +96,7 @@ pub(crate) fn question(similar: Option<&str>) -> String {
     similar.map(|similar| format!("; did you mean {similar}?")).unwrap_or_default()
 }
 
-/// Returns the most similar name, if one is similar enough: a few letters differ, or only the part before a colon is missing.
+/// Returns the most similar name, if one is similar enough: a few letters differ, or only the part before the last `:` or `/` is missing.
 pub(crate) fn similar<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let differing_max = match name.chars().count() {
         0..=2 => 0,
@@ -108,8 +105,8 @@ pub(crate) fn similar<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> O
         _ => 3,
     };
     let lower = name.to_lowercase();
-    let distance = |known: &str| match known.rsplit_once(':') {
-        Some((_, last)) if last == name => 0,
+    let distance = |known: &str| match known.rsplit_once([':', '/']) {
+        Some((_, last)) if last.eq_ignore_ascii_case(name) => 0,
         _ => strsim::osa_distance(&lower, &known.to_lowercase()),
     };
     let near = known.filter(|known| *known != name).map(|known| (distance(known), known));
@@ -122,7 +119,7 @@ mod tests {
 
     #[test]
     fn only_similar_names_are_suggested() {
-        let known = ["agent:scout", "media", "org:acme", "red", "Reports"];
+        let known = ["agent:scout", "media", "org:acme", "red", "Reports", "Europe/Berlin"];
         for (name, expected) in [
             ("medai", Some("media")),
             ("medi", Some("media")),
@@ -131,6 +128,8 @@ mod tests {
             ("org:acm", Some("org:acme")),
             ("agent:scuot", Some("agent:scout")),
             ("scout", Some("agent:scout")),
+            ("berlin", Some("Europe/Berlin")),
+            ("Europe/Berln", Some("Europe/Berlin")),
             ("rd", None),
             ("nope", None),
             ("media", None),

@@ -12,11 +12,12 @@ use clap::{Args, Subcommand};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use crate::args::{PageSize, duration, payload, whole};
+use crate::args::{PageSize, duration, payload, whole, zone};
 use crate::context::Context;
 use crate::input::read_input;
 use crate::moment::{distance, moment_in};
 use crate::output::{cell, table};
+use crate::suggest;
 
 /// The subcommands of `bursar schedule`.
 #[derive(Subcommand)]
@@ -65,11 +66,11 @@ pub(crate) struct Set {
     /// JSON file with all settings; - reads standard input; settings not in it get their defaults
     #[arg(long, value_name = "PATH", conflicts_with_all = ["cron", "zone", "queue", "kind", "payload", "missed", "overlap", "flow_key", "tags", "priority", "delay", "max_attempts", "deadline"])]
     file: Option<String>,
-    /// Cron expression: five fields, six with seconds first, or @hourly, @daily, @weekly, @monthly, @yearly
+    /// Cron expression, in quotes: five fields, six with seconds first, or @hourly, @daily, @weekly, @monthly, @yearly
     #[arg(long)]
     cron: Option<Cron>,
     /// IANA time zone of the cron expression [default: UTC]
-    #[arg(long, value_parser = Zone::new)]
+    #[arg(long, value_parser = zone)]
     zone: Option<Zone>,
     /// Queue of the jobs
     #[arg(long)]
@@ -146,6 +147,7 @@ pub(crate) async fn run(args: Schedules, context: &Context) -> Result<(), Proble
 
 async fn change(set: Set, context: &Context) -> Result<(), Problem> {
     let (name, reason) = (set.name.clone(), set.reason.clone());
+    let names_queue = set.queue.is_some() || set.file.is_some();
     let (client, body) = match &set.file {
         Some(path) => (context.client.clone(), bursar_wire::read::<ScheduleBody>(&read_input(path)?)?),
         None => match context.client.schedules().show(&name).await {
@@ -163,6 +165,9 @@ async fn change(set: Set, context: &Context) -> Result<(), Problem> {
         },
     };
     let body = ScheduleBody { reason: reason.or(body.reason), ..body };
+    if names_queue {
+        suggest::warn_of_new_queue(&body.queue, context).await;
+    }
     show(&*client.schedules().define(&name, &body).await?, context)
 }
 
