@@ -24,6 +24,7 @@ mod pg_dump;
 mod progress;
 mod quoting;
 mod server;
+mod similar;
 mod sqlite_file;
 mod suggest;
 mod target;

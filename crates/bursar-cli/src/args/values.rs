@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use bursar::{Amount, Invalid, Limit, Payload, Scope, Span, Unit, Zone};
 
-use crate::suggest;
+use crate::similar;
 
 /// Parses `SCOPE=AMOUNT`. A scope's name may contain `=`, an amount may not. The budget of the scope has the unit.
 pub(crate) fn charge(text: &str) -> Result<(Scope, Amount), Invalid> {
@@ -38,14 +38,14 @@ fn with_shell_tip(invalid: Invalid, amount: &str) -> Invalid {
 
 /// Parses the IANA name of a time zone.
 pub(crate) fn zone(text: &str) -> Result<Zone, Invalid> {
-    Zone::new(text).map_err(|invalid| with_similar_zone(invalid, text))
+    Zone::new(text).map_err(|invalid| with_similar_zone(&invalid, text))
 }
 
 /// Adds the name of a zone that resembles the unknown one.
-fn with_similar_zone(invalid: Invalid, zone: &str) -> Invalid {
+fn with_similar_zone(invalid: &Invalid, zone: &str) -> Invalid {
     let names: Vec<String> = Zone::names().collect();
-    let similar = suggest::similar(zone, names.iter().map(String::as_str));
-    Invalid { problem: format!("{}{}", invalid.problem, suggest::question(similar)), ..invalid }
+    let similar = similar::to(zone, names.iter().map(String::as_str));
+    Invalid::new(invalid.field, format!("{}{}", invalid.problem, similar::question(similar)))
 }
 
 /// `AMOUNT:WINDOW` as it was written, until the unit of the budget is known.
@@ -69,7 +69,7 @@ pub(crate) fn limit(text: &str) -> Result<WrittenLimit, Invalid> {
     let (amount, window) = text.split_once(':').unwrap_or((text, ""));
     checked(WrittenLimit(text.to_owned())).map_err(|invalid| match (invalid.field, window.split_once('@')) {
         ("amount", _) => with_shell_tip(invalid, amount),
-        ("zone", Some((_, zone))) => with_similar_zone(invalid, zone.split(':').next().unwrap_or(zone)),
+        ("zone", Some((_, zone))) => with_similar_zone(&invalid, zone.split(':').next().unwrap_or(zone)),
         _ => invalid,
     })
 }

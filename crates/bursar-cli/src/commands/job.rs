@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use bursar::bounds::WAIT_MAX;
 use bursar::{
     Amount, FlowKey, IdempotencyKey, JobId, JobKind, JobState, Payload, Queue, Scope, Span, Tag, Unit, Usage,
     WorkerName,
@@ -232,7 +233,7 @@ pub(crate) struct LeaseArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = |text: &str| whole::<u32>(text, 1..=1_000))]
     capacity: u32,
     /// Time to wait for a job if none is ready, at most 1m
-    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = wait)]
     wait: Span,
     /// Time after which the lease expires without a heartbeat [default: the queue's setting]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
@@ -292,6 +293,12 @@ fn usage(text: &str) -> Result<(Option<Scope>, Amount), bursar::Invalid> {
         true => charge(text).map(|(scope, amount)| (Some(scope), amount)),
         false => amount(text).map(|amount| (None, amount)),
     }
+}
+
+/// Parses how long to wait for a job.
+fn wait(text: &str) -> Result<Span, String> {
+    let wait = duration(text)?;
+    if wait > WAIT_MAX { Err(format!("must be at most {WAIT_MAX}")) } else { Ok(wait) }
 }
 
 fn priority(text: &str) -> Result<i16, String> {

@@ -12,7 +12,7 @@ use crate::args::{ConfiguredArgs, PageSize, whole};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output::{Output, counted};
-use crate::suggest;
+use crate::similar;
 use crate::units::Units;
 use crate::view::events;
 
@@ -103,12 +103,12 @@ fn require_kind(kind: &str) -> Result<(), Problem> {
     if Event::KINDS.contains(&kind) || families().any(|family| family == kind) {
         return Ok(());
     }
-    let similar = suggest::similar(kind, Event::KINDS.iter().copied().chain(families()));
+    let similar = similar::to(kind, Event::KINDS.iter().copied().chain(families()));
     let mut all: Vec<&str> = families().collect();
     all.dedup();
     let detail = format!(
         "{kind:?} is not a kind of event{}; pass one such as hold.placed, or a family: {}",
-        suggest::question(similar),
+        similar::question(similar),
         all.join(", ")
     );
     Err(Problem::invalid("kind".into(), detail))

@@ -1,8 +1,7 @@
 //! `bursar schedule`.
 
 use bursar::{
-    Cron, FlowKey, Invalid, JobKind, JobSpec, MissedTicks, Overlap, Payload, Queue, ScheduleName, ScheduleSpec, Span,
-    Tag, Zone,
+    Cron, FlowKey, JobKind, JobSpec, MissedTicks, Overlap, Payload, Queue, ScheduleName, ScheduleSpec, Span, Tag, Zone,
 };
 use bursar_wire::Page;
 use bursar_wire::problem::{Kind, Problem};
@@ -17,6 +16,7 @@ use crate::context::Context;
 use crate::input::read_input;
 use crate::moment::{distance, moment_in};
 use crate::output::{cell, table};
+use crate::similar;
 use crate::suggest;
 
 /// The subcommands of `bursar schedule`.
@@ -124,22 +124,28 @@ pub(crate) async fn run(args: Schedules, context: &Context) -> Result<(), Proble
     let schedules = context.client.schedules();
     match args {
         Schedules::Set(set) => change(*set, context).await,
-        Schedules::Show { name } => show(&*schedules.show(&name).await?, context),
+        Schedules::Show { name } => {
+            show(&*suggest::schedule(schedules.show(&name).await, &name, context).await?, context)
+        }
         Schedules::List { after, most } => {
             list(&*schedules.list(after.as_ref().map(ScheduleName::as_str), usize::from(most)).await?, context)
         }
         Schedules::Pause(ScheduleArgs { name, reason }) => {
-            show(&*schedules.pause(&name, reason.as_deref()).await?, context)
+            let paused = schedules.pause(&name, reason.as_deref()).await;
+            show(&*suggest::schedule(paused, &name, context).await?, context)
         }
         Schedules::Resume(ScheduleArgs { name, reason }) => {
-            show(&*schedules.resume(&name, reason.as_deref()).await?, context)
+            let resumed = schedules.resume(&name, reason.as_deref()).await;
+            show(&*suggest::schedule(resumed, &name, context).await?, context)
         }
         Schedules::Run(ScheduleArgs { name, reason }) => {
-            let job = schedules.run(&name, reason.as_deref()).await?.id;
+            let ran = schedules.run(&name, reason.as_deref()).await;
+            let job = suggest::schedule(ran, &name, context).await?.id;
             context.out.data(&json!({ "name": name, "job": job }), || format!("{job} enqueued"))
         }
         Schedules::Remove(ScheduleArgs { name, reason }) => {
-            schedules.remove(&name, reason.as_deref()).await?;
+            let removed = schedules.remove(&name, reason.as_deref()).await;
+            suggest::schedule(removed, &name, context).await?;
             context.out.data(&json!({ "name": name, "removed": true }), || format!("{name} removed"))
         }
     }
@@ -158,7 +164,10 @@ async fn change(set: Set, context: &Context) -> Result<(), Problem> {
                 (client, changed(current.into_inner().spec, set))
             }
             Err(error) if error.kind() == Some(Kind::NotFound) => {
-                let spec = new_spec(&set)?;
+                let spec = match new_spec(&set) {
+                    Ok(spec) => spec,
+                    Err(missing) => return Err(incomplete(&name, missing, context).await),
+                };
                 (context.client.clone(), changed(spec, set))
             }
             Err(error) => return Err(error.into()),
@@ -171,14 +180,20 @@ async fn change(set: Set, context: &Context) -> Result<(), Problem> {
     show(&*client.schedules().define(&name, &body).await?, context)
 }
 
-/// Builds a new schedule from the required settings.
-fn new_spec(set: &Set) -> Result<ScheduleBody, Invalid> {
-    let missing = |field: &'static str| Invalid::new(field, "is required: the schedule does not exist yet");
-    let cron = set.cron.clone().ok_or_else(|| missing("cron"))?;
-    let queue = set.queue.clone().ok_or_else(|| missing("queue"))?;
-    let kind = set.kind.clone().ok_or_else(|| missing("kind"))?;
+/// Builds a new schedule from the required settings, or returns the flag of one that is missing.
+fn new_spec(set: &Set) -> Result<ScheduleBody, &'static str> {
+    let cron = set.cron.clone().ok_or("cron")?;
+    let queue = set.queue.clone().ok_or("queue")?;
+    let kind = set.kind.clone().ok_or("kind")?;
     let job = JobSpec::new(queue, kind, Payload::default());
     Ok(ScheduleBody::from(&ScheduleSpec::new(cron, Zone::utc(), job)))
+}
+
+/// Describes a new schedule that lacks a setting; its name may be meant for another one.
+async fn incomplete(name: &ScheduleName, missing: &str, context: &Context) -> Problem {
+    let similar = suggest::similar_schedule(name, context).await;
+    let detail = format!("there is no schedule {name} yet, and a new one needs --{missing}; nothing was changed");
+    Problem::invalid(missing.to_owned(), detail + &similar::question(similar.as_deref()))
 }
 
 fn changed(spec: ScheduleBody, set: Set) -> ScheduleBody {

@@ -49,7 +49,7 @@ fn a_job_is_enqueued_leased_and_completed() {
     assert_eq!(kinds, ["job.succeeded", "job.leased", "job.enqueued"]);
     assert_eq!(events["items"][1]["data"]["worker"], "w1");
     let text_output = dir.run(&["job", "show", &id]).exits(0);
-    assert!(text_output.out.contains("attempt 1 by w1"), "{}", text_output.out);
+    assert!(text_output.out.contains("attempt 1 by w1, began "), "{}", text_output.out);
     dir.problem(4, &["job", "show", "job_00000000000000000000000000"]);
 }
 

@@ -122,9 +122,35 @@ fn a_name_that_resembles_another_gets_a_suggestion() {
     let journal = dir.run(&["journal", "list", "--kind", "budgets"]).exits(2);
     assert!(journal.err.contains("did you mean budget?"), "{}", journal.err);
     assert!(dir.run(&["journal", "list", "--kind", "budget.defined"]).exits(0).out.contains("agent:scout"));
-    for (word, meant) in [("create", "define"), ("get", "show"), ("ls", "list")] {
-        let ran = dir.run(&["budget", word, "x"]).exits(2);
-        assert!(ran.err.contains(&format!("'{meant}'")), "{word}: {}", ran.err);
+    dir.run(&["schedule", "set", "nightly", "--cron", "@daily", "--kind", "k", "--queue", "media"]).exits(0);
+    for action in ["show", "run", "pause", "resume", "remove"] {
+        let ran = dir.run(&["schedule", action, "nightyl"]).exits(4);
+        assert!(ran.err.contains("there is no schedule nightyl; did you mean nightly?"), "{action}: {}", ran.err);
+    }
+    let ran = dir.run(&["schedule", "set", "nightyl", "--kind", "k"]).exits(2);
+    assert!(ran.err.contains("a new one needs --cron; nothing was changed; did you mean nightly?"), "{}", ran.err);
+}
+
+#[test]
+fn a_word_of_another_tool_gets_the_one_that_is_meant() {
+    let dir = Workdir::empty();
+    let hold = "hold_00000000000000000000000000";
+    for (args, meant) in [
+        (&["budget", "create", "x"][..], "'define'"),
+        (&["budget", "get", "x"], "'show'"),
+        (&["budget", "ls"], "'list'"),
+        (&["init"], "'migrate'"),
+        (&["start"], "'serve'"),
+        (&["enqueue", "media", "x"], "'job enqueue'"),
+        (&["commit", hold], "'hold commit'"),
+        (&["journal", "list", "-n", "5"], "write --most"),
+        (&["job", "list", "--limit", "5"], "write --most"),
+        (&["hold", "commit", hold, "--amount", "1"], "write --actual"),
+        (&["hold", "commit", hold, "0.42usd"], "write --actual 0.42usd"),
+        (&["budget", "define", "a", "5usd:day"], "write --limit 5usd:day"),
+    ] {
+        let ran = dir.run(args).exits(2);
+        assert!(ran.err.contains(meant) && !ran.err.contains("--timeout"), "{args:?}: {}", ran.err);
     }
 }
 
@@ -145,6 +171,7 @@ fn a_wrong_argument_says_what_to_write() {
         (&["budget", "define", "a", "--limit", "5:day@Europe/Berln"], "did you mean Europe/Berlin?"),
         (&["budget", "define", "a", "--limit", "5:week@berlin:sunday"], "did you mean Europe/Berlin?"),
         (&[&schedule[..], &["--cron", "@daily", "--zone", "Europe/Berln"]].concat(), "did you mean Europe/Berlin?"),
+        (&["job", "lease", "--queue", "q", "--wait", "5m"], "must be at most 1m"),
         (&[&schedule[..], &["--cron", "0", "3", "*", "*", "*"]].concat(), "--cron '0 3 * * *'"),
     ] {
         let ran = dir.run(args).exits(2);
