@@ -28,9 +28,10 @@ fn main() {
         (true, false) => notes.push("quick build".to_owned()),
         (true, true) => {}
     }
-    println!("cargo::rustc-env=BURSAR_OPTIMIZED={optimized}");
+    // `cargo run` sets these for the program too, where `BURSAR_…` is the prefix of settings.
+    println!("cargo::rustc-env=BUILD_IS_OPTIMIZED={optimized}");
     let notes = if notes.is_empty() { String::new() } else { format!(" ({})", notes.join(", ")) };
-    println!("cargo::rustc-env=BURSAR_VERSION={version}{notes}");
+    println!("cargo::rustc-env=BUILD_VERSION={version}{notes}");
 }
 
 /// Rebuilds when HEAD names another branch, or when its branch moves.

@@ -13,6 +13,7 @@ use crate::context::{Access, Context};
 use crate::examples;
 use crate::exit::Exit;
 use crate::other_words;
+use crate::quoting;
 use crate::suggest;
 use crate::target;
 
@@ -24,7 +25,8 @@ use crate::target;
     max_term_width = 110,
     after_help = "\
 Commands work on a database (--database) or over HTTP on a server (--server), with the same output.
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 refused, 4 not found, 5 conflict, 6 unavailable (a retry may help).
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 refused, 4 not found, 5 conflict, 6 unavailable (a retry may help), \
+7 not permitted.
 New here? Run `bursar dev`."
 )]
 pub(crate) struct Cli {
@@ -113,7 +115,7 @@ impl Cli {
         let mut command = examples::add(Cli::command());
         let matches = command
             .try_get_matches_from_mut(&arguments)
-            .map_err(|error| other_words::suggest(error, &arguments, &command))?;
+            .map_err(|error| quoting::suggest(other_words::suggest(error, &arguments, &command), &arguments))?;
         let mut cli = Cli::from_arg_matches(&matches)?;
         let GlobalArgs { server, server_source, token, token_source, .. } = &mut cli.global;
         for (value, source, id) in [(server, server_source, "server"), (token, token_source, "server_token")] {

@@ -11,7 +11,7 @@ use bursar_wire::problem::{Kind, Problem};
 use crate::args::{ConfiguredArgs, GlobalArgs};
 use crate::in_process::InProcess;
 use crate::output::Output;
-use crate::sqlite_file::{create_default_folder, sqlite_path};
+use crate::sqlite_file::{prepare_folder, require_file, sqlite_path};
 use crate::target::{self, Target};
 
 /// What a command does with the database.
@@ -63,17 +63,13 @@ impl Context {
     /// Opens an existing database without creating or upgrading its tables: a mistyped path must not become a new
     /// database, and reading a budget must not upgrade a schema that other processes use.
     pub(crate) async fn on_database(args: &ConfiguredArgs) -> Result<Context, Problem> {
-        if let Some(path) = sqlite_path(args.config.database.url()).filter(|path| !path.exists()) {
-            let hint = "create it with `bursar migrate`, or run `bursar dev` for a demo database in ./bursar-data";
-            let detail = format!("the database file {} does not exist; {hint}", path.display());
-            return Err(Problem::new(Kind::Unusable, detail));
-        }
+        require_file(args.config.database.url())?;
         Context::start(args, args.config.database.url(), false).await
     }
 
     /// Opens a database, creating or upgrading its tables.
     pub(crate) async fn migrate(args: &ConfiguredArgs, url: &str) -> Result<Context, Problem> {
-        create_default_folder(url)?;
+        prepare_folder(url)?;
         Context::start(args, url, true).await
     }
 

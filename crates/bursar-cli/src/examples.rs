@@ -52,6 +52,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         "job enqueue",
         &[
             "bursar job enqueue media video.encode --payload '{\"id\":7}' --delay 10m",
+            "bursar job enqueue media video.encode --charge agent:scout=0.50usd",
             "bursar job enqueue --file jobs.json",
         ],
     ),
@@ -100,7 +101,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("dead move", &["bursar dead move --queue media --to media-slow --yes"]),
     (
         "journal list",
-        &["bursar journal list --kind budget", "bursar journal list --stream scope:org:acme --after 1000"],
+        &["bursar journal list --kind budget --most 20", "bursar journal list --stream scope:org:acme --after 1000"],
     ),
     ("journal query", &["bursar journal query"]),
     ("worker create", &["bursar worker create encoder --queue 'media-*' --kind 'video.*' --expires-in 30d"]),

@@ -23,6 +23,8 @@ pub(crate) enum Exit {
     Conflict = 5,
     /// The database or the server is unavailable, and a retry may succeed without any other change.
     Unavailable = 6,
+    /// The token is missing or invalid, or does not permit the operation.
+    Denied = 7,
 }
 
 impl From<Exit> for ExitCode {
@@ -40,7 +42,8 @@ pub(crate) fn for_problem(kind: Kind) -> Exit {
         Kind::Invalid | Kind::TooLarge | Kind::HeadTooLarge | Kind::MethodNotAllowed | Kind::UnsupportedMediaType => {
             Exit::Usage
         }
-        Kind::Unauthorized | Kind::Forbidden | Kind::TooManyAttempts | Kind::Timeout | Kind::Unusable => Exit::Failed,
+        Kind::Unauthorized | Kind::Forbidden => Exit::Denied,
+        Kind::TooManyAttempts | Kind::Timeout | Kind::Unusable => Exit::Failed,
         Kind::Overloaded
         | Kind::Busy
         | Kind::Unavailable
@@ -68,7 +71,7 @@ pub(crate) fn report_usage(error: &clap::Error) -> Exit {
 
 #[cfg(test)]
 mod tests {
-    use bursar::{Error, HoldId, HoldState, Invalid, Refusal, Scope, StoreError, Time};
+    use bursar::{Error, HoldId, HoldState, Invalid, JobId, Refusal, Scope, StoreError, Time};
 
     use super::*;
 
@@ -99,6 +102,7 @@ mod tests {
             (StoreError::Closed.into(), Exit::Unavailable),
             (Error::Overloaded { waiting: 1 }, Exit::Unavailable),
             (Error::Internal("x".into()), Exit::Failed),
+            (Refusal::ForeignLease { job: JobId(7), fence: 1 }.into(), Exit::Denied),
         ];
         for (error, exit) in cases {
             let text = error.to_string();

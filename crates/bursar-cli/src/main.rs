@@ -1,7 +1,8 @@
 //! The `bursar` binary: a command-line client, an HTTP server and maintenance tools.
 //!
 //! Data goes to standard output, as tables or, with `--json`, in the wire shapes. Notes, progress and errors go to
-//! standard error. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 refused, 4 not found, 5 conflict, 6 unavailable for now.
+//! standard error. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 refused, 4 not found, 5 conflict, 6 unavailable for now,
+//! 7 not permitted.
 
 mod args;
 mod bulk;
@@ -21,7 +22,9 @@ mod other_words;
 mod output;
 mod pg_dump;
 mod progress;
+mod quoting;
 mod server;
+mod similar;
 mod sqlite_file;
 mod suggest;
 mod target;

@@ -1,10 +1,11 @@
 //! "Did you mean": names that resemble one that does not exist. They are compared with a page of those that do.
 
-use bursar::{JobKind, Queue, Scope};
+use bursar::{JobKind, Queue, ScheduleName, Scope};
 use bursar_client::{Error, JobQuery};
 use bursar_wire::problem::{Kind, Problem};
 
 use crate::context::Context;
+use crate::similar::{self, question};
 
 /// The most names that a name is compared with.
 const NAMES_MAX: usize = 1_000;
@@ -23,21 +24,42 @@ pub(crate) async fn scope<'a, T>(
     let mut problem = Problem::from(error);
     if missing && let Ok(page) = context.client.budgets().list("", None, NAMES_MAX).await {
         let known = || page.items.iter().map(|budget| budget.scope.as_str());
-        let similar = scopes.into_iter().find_map(|scope| similar(scope.as_str(), known()));
+        let similar = scopes.into_iter().find_map(|scope| similar::to(scope.as_str(), known()));
         problem.detail.push_str(&question(similar));
     }
     Err(problem)
 }
 
-/// Fails if a queue has neither settings nor jobs, with a suggestion.
-pub(crate) async fn require_queue(queue: &Queue, context: &Context) -> Result<(), Problem> {
-    match missing_queue(queue, context).await {
-        None => Ok(()),
-        Some(similar) => {
-            let detail = format!("there is no queue {queue}{}", question(similar.as_deref()));
-            Err(Problem::new(Kind::NotFound, format!("{detail}; a queue exists once it has a job or settings")))
-        }
+/// Fails if a queue has neither settings nor jobs, with what to do instead and a suggestion.
+pub(crate) async fn require_queue(queue: &Queue, instead: &str, context: &Context) -> Result<(), Problem> {
+    let Some(similar) = missing_queue(queue, context).await else { return Ok(()) };
+    let why = if similar.is_some() { "" } else { "; a queue exists once it has a job or settings" };
+    let detail = format!("there is no queue {queue}{why}{instead}{}", question(similar.as_deref()));
+    Err(Problem::new(Kind::NotFound, detail))
+}
+
+/// Returns the answer, or the problem with a suggestion if the schedule does not exist.
+pub(crate) async fn schedule<T>(
+    answer: Result<T, Error>,
+    name: &ScheduleName,
+    context: &Context,
+) -> Result<T, Problem> {
+    let error = match answer {
+        Ok(answer) => return Ok(answer),
+        Err(error) => error,
+    };
+    let missing = error.kind() == Some(Kind::NotFound);
+    let mut problem = Problem::from(error);
+    if missing {
+        problem.detail.push_str(&question(similar_schedule(name, context).await.as_deref()));
     }
+    Err(problem)
+}
+
+/// Returns the name of a schedule that resembles this one.
+pub(crate) async fn similar_schedule(name: &ScheduleName, context: &Context) -> Option<String> {
+    let page = context.client.schedules().list(None, NAMES_MAX).await.ok()?;
+    similar::to(name.as_str(), page.items.iter().map(|schedule| schedule.name.as_str())).map(str::to_owned)
 }
 
 /// Warns if a queue is new and resembles one that exists.
@@ -60,7 +82,7 @@ pub(crate) async fn note_empty_filter(queue: Option<&Queue>, kind: Option<&JobKi
     {
         let known = || page.items.iter().map(|job| job.kind.as_str());
         let is_known = known().any(|known| known == kind.as_str());
-        if !is_known && let Some(similar) = similar(kind.as_str(), known()) {
+        if !is_known && let Some(similar) = similar::to(kind.as_str(), known()) {
             context.out.note(&format!("note: no job has the kind {kind}{}", question(Some(similar))));
         }
     }
@@ -82,7 +104,7 @@ pub(crate) async fn note_empty_tenant(context: &Context) {
         Err(_) => Vec::new(),
     };
     let tenant = &context.tenant;
-    let similar = similar(tenant.as_str(), tenants.iter().map(bursar::Tenant::as_str));
+    let similar = similar::to(tenant.as_str(), tenants.iter().map(bursar::Tenant::as_str));
     context.out.note(&format!("note: the tenant {tenant} has no budgets, queues, jobs or grants{}", question(similar)));
 }
 
@@ -91,51 +113,5 @@ async fn missing_queue(queue: &Queue, context: &Context) -> Option<Option<String
     let page = context.client.queues().list(None, NAMES_MAX).await.ok()?;
     let known = || page.items.iter().map(|queue| queue.name.as_str());
     let unknown = page.next.is_none() && !known().any(|known| known == queue.as_str());
-    unknown.then(|| similar(queue.as_str(), known()).map(str::to_owned))
-}
-
-/// Formats the suggestion to add to a sentence.
-pub(crate) fn question(similar: Option<&str>) -> String {
-    similar.map(|similar| format!("; did you mean {similar}?")).unwrap_or_default()
-}
-
-/// Returns the most similar name, if one is similar enough: a few letters differ, or only the part before a colon is missing.
-pub(crate) fn similar<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let differing_max = match name.chars().count() {
-        0..=2 => 0,
-        3..=5 => 1,
-        6..=9 => 2,
-        _ => 3,
-    };
-    let lower = name.to_lowercase();
-    let distance = |known: &str| match known.rsplit_once(':') {
-        Some((_, last)) if last == name => 0,
-        _ => strsim::osa_distance(&lower, &known.to_lowercase()),
-    };
-    let near = known.filter(|known| *known != name).map(|known| (distance(known), known));
-    near.filter(|(distance, _)| *distance <= differing_max).min().map(|(_, known)| known)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::similar;
-
-    #[test]
-    fn only_similar_names_are_suggested() {
-        let known = ["agent:scout", "media", "org:acme", "red", "Reports"];
-        for (name, expected) in [
-            ("medai", Some("media")),
-            ("medi", Some("media")),
-            ("MEDIA", Some("media")),
-            ("reports", Some("Reports")),
-            ("org:acm", Some("org:acme")),
-            ("agent:scuot", Some("agent:scout")),
-            ("scout", Some("agent:scout")),
-            ("rd", None),
-            ("nope", None),
-            ("media", None),
-        ] {
-            assert_eq!(similar(name, known.into_iter()), expected, "{name}");
-        }
-    }
+    unknown.then(|| similar::to(queue.as_str(), known()).map(str::to_owned))
 }

@@ -117,9 +117,13 @@ impl Units {
         if self.add(&scopes, context).await.is_err() {
             return problem;
         }
-        let reasons: Vec<String> =
-            problem.violations.iter().zip(&scopes).map(|(violation, scope)| self.reason(violation, scope)).collect();
-        Problem { detail: format!("refused: {}", reasons.join("; ")), ..problem }
+        Problem { detail: format!("refused: {}", self.reasons(&problem).join("; ")), ..problem }
+    }
+
+    /// Describes each limit and freeze that refused a request.
+    pub(crate) fn reasons(&self, problem: &Problem) -> Vec<String> {
+        let violations = problem.violations.iter();
+        violations.filter_map(|violation| Some(self.reason(violation, &scope_of(violation)?))).collect()
     }
 
     fn reason(&self, violation: &ViolationAnswer, scope: &Scope) -> String {
@@ -127,7 +131,7 @@ impl Units {
         else {
             return format!("{scope} is frozen");
         };
-        let window = window.shown(Some(*limit));
+        let window = window.shown_in(Some(*limit), self.of(scope));
         let [limit, requested, available] = [*limit, *requested, *available].map(|amount| self.show(scope, amount));
         let left = format!("{scope} has {available} left of {limit} ({window}), {requested} requested");
         match retry_after_ms {

@@ -154,6 +154,11 @@ impl Zone {
         Invalid::new("zone", format!("{shown:?} is not a known IANA time zone"))
     }
 
+    /// The names of all zones that this build knows, for suggestions.
+    pub fn names() -> impl Iterator<Item = String> {
+        jiff::tz::db().available().map(|name| name.to_string())
+    }
+
     /// Coordinated universal time.
     pub fn utc() -> Zone {
         Zone(SmolStr::new_static("UTC"))

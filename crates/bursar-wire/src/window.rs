@@ -1,6 +1,7 @@
 //! Windows and limits: the name of a window, and beside it the fields that this window needs.
 
 use bursar_core::budget::Limit;
+use bursar_core::notation::Unit;
 use bursar_core::refusal::Invalid;
 use bursar_core::window::{CalendarUnit, Weekday, Window, Zone};
 use schemars::JsonSchema;
@@ -54,13 +55,23 @@ pub struct WindowFields {
 impl LimitBody {
     /// Formats the window as text, such as `month@Europe/Berlin`.
     pub fn shown(&self) -> String {
-        Limit::try_from(self.clone()).map_or_else(|_| self.window.clone(), |limit| limit.window.to_string())
+        self.shown_in(&Unit::default())
+    }
+
+    /// Formats the window as text, with the amounts of a bucket in a unit that has decimals.
+    pub fn shown_in(&self, unit: &Unit) -> String {
+        Limit::try_from(self.clone()).map_or_else(|_| self.window.clone(), |limit| limit.window.format_in(unit))
     }
 }
 
 impl WindowFields {
     /// Formats the window as text; `amount` is the capacity of a bucket.
     pub fn shown(&self, amount: Option<i64>) -> String {
+        self.shown_in(amount, &Unit::default())
+    }
+
+    /// Does the same, with the amounts of a bucket in a unit that has decimals.
+    pub fn shown_in(&self, amount: Option<i64>, unit: &Unit) -> String {
         let WindowFields { window, zone, week_start, refill, length_ms } = self.clone();
         let limit = LimitBody {
             amount: amount.unwrap_or_default(),
@@ -70,7 +81,7 @@ impl WindowFields {
             refill,
             length_ms,
         };
-        limit.shown()
+        limit.shown_in(unit)
     }
 }
 

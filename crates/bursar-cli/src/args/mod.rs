@@ -12,7 +12,9 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Args};
 
 pub(crate) use self::milliseconds::as_durations;
-pub(crate) use self::values::{LIMIT_HELP, WrittenLimit, amount, charge, duration, limit, payload, percent, whole};
+pub(crate) use self::values::{
+    LIMIT_HELP, WrittenLimit, amount, charge, duration, limit, payload, percent, whole, zone,
+};
 use crate::config::{Config, FILE_VARIABLE, Flags, load};
 
 /// The options that every command takes.

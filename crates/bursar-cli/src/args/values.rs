@@ -3,19 +3,49 @@
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use bursar::{Amount, Invalid, Limit, Payload, Scope, Span, Unit};
+use bursar::{Amount, Invalid, Limit, Payload, Scope, Span, Unit, Zone};
+
+use crate::similar;
 
 /// Parses `SCOPE=AMOUNT`. A scope's name may contain `=`, an amount may not. The budget of the scope has the unit.
 pub(crate) fn charge(text: &str) -> Result<(Scope, Amount), Invalid> {
-    let (scope, amount) = text
-        .rsplit_once('=')
-        .ok_or_else(|| Invalid::new("charge", format!("{text:?} is not SCOPE=AMOUNT: write agent:scout=50000")))?;
-    Ok((Scope::new(scope)?, amount.parse()?))
+    let form = || {
+        let scope = if Scope::new(text).is_ok() && amount(text).is_err() { text } else { "agent:scout" };
+        let form = "is not SCOPE=AMOUNT: write both in one word, with the amount in the unit of the scope's budget";
+        Invalid::new("charge", format!("{text:?} {form}, such as {scope}=0.50usd or {scope}=50k"))
+    };
+    let (scope, written) = text.rsplit_once('=').ok_or_else(form)?;
+    Ok((Scope::new(scope)?, amount(written)?))
 }
 
 /// Parses an amount. The budget that it belongs to has the unit.
 pub(crate) fn amount(text: &str) -> Result<Amount, Invalid> {
-    text.parse()
+    text.parse().map_err(|invalid| with_shell_tip(invalid, text))
+}
+
+/// Adds what to write instead of `$5`, which a shell replaces by nothing, and `$0.50`, of which it leaves `bash.50`.
+fn with_shell_tip(invalid: Invalid, amount: &str) -> Invalid {
+    let may_be_replaced =
+        amount.is_empty() || amount.starts_with(['.', '/']) || amount.starts_with(char::is_alphabetic);
+    match may_be_replaced {
+        true => Invalid {
+            problem: format!("{}; if you wrote a $, the shell has replaced it: write 25usd, not $25", invalid.problem),
+            ..invalid
+        },
+        false => invalid,
+    }
+}
+
+/// Parses the IANA name of a time zone.
+pub(crate) fn zone(text: &str) -> Result<Zone, Invalid> {
+    Zone::new(text).map_err(|invalid| with_similar_zone(&invalid, text))
+}
+
+/// Adds the name of a zone that resembles the unknown one.
+fn with_similar_zone(invalid: &Invalid, zone: &str) -> Invalid {
+    let names: Vec<String> = Zone::names().collect();
+    let similar = similar::to(zone, names.iter().map(String::as_str));
+    Invalid::new(invalid.field, format!("{}{}", invalid.problem, similar::question(similar)))
 }
 
 /// `AMOUNT:WINDOW` as it was written, until the unit of the budget is known.
@@ -36,8 +66,16 @@ impl WrittenLimit {
 
 /// Parses `AMOUNT:WINDOW`. What does not depend on the unit is checked at once.
 pub(crate) fn limit(text: &str) -> Result<WrittenLimit, Invalid> {
-    let written = WrittenLimit(text.to_owned());
-    match Limit::written_unit(text)? {
+    let (amount, window) = text.split_once(':').unwrap_or((text, ""));
+    checked(WrittenLimit(text.to_owned())).map_err(|invalid| match (invalid.field, window.split_once('@')) {
+        ("amount", _) => with_shell_tip(invalid, amount),
+        ("zone", Some((_, zone))) => with_similar_zone(&invalid, zone.split(':').next().unwrap_or(zone)),
+        _ => invalid,
+    })
+}
+
+fn checked(written: WrittenLimit) -> Result<WrittenLimit, Invalid> {
+    match Limit::written_unit(&written.0)? {
         Some(name) => written.of(&Unit::named(&name))?,
         // Without a unit, an amount with decimals is right if the budget's unit has enough of them.
         None => written.of(&Unit::default()).or_else(|_| written.of(&Unit::of("", None, Some(6))))?,

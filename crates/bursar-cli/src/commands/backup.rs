@@ -17,7 +17,7 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::output::{Output, counted};
 use crate::pg_dump;
-use crate::sqlite_file::{create_default_folder, sqlite_path};
+use crate::sqlite_file::{prepare_folder, sqlite_path};
 
 /// The arguments of `bursar backup`.
 #[derive(Args)]
@@ -124,7 +124,7 @@ pub(crate) async fn restore(args: Restore, global: &ConfiguredArgs) -> Result<Ex
                 );
                 return Err(Problem::new(Kind::Conflict, detail));
             }
-            create_default_folder(url)?;
+            prepare_folder(url)?;
             let how = CopyOptions { replace: args.force, verify: true };
             let copied = Bursar::restore(&args.file, path, how, progress(out, "copied")).await?;
             done(args.file, global, &copied)

@@ -99,7 +99,7 @@ pub(crate) async fn run(args: Bench, global: &GlobalArgs) -> Result<Exit, Proble
         baseline: args.baseline,
     };
     let (out, json) = (Output::new(global.json), global.json);
-    if env!("BURSAR_OPTIMIZED") != "true" {
+    if env!("BUILD_IS_OPTIMIZED") != "true" {
         out.note("this build is not fully optimized; measure one built with `cargo build --profile dist`");
     }
     let measure = move || {

@@ -1,6 +1,6 @@
 //! `bursar budget`.
 
-use bursar::{Amount, Budget, Cover, HoldId, HoldPolicy, Limit, Scope, Span, Time, Unit};
+use bursar::{Amount, Budget, Cover, HoldId, HoldPolicy, Limit, Scope, Span, Time, Unit, bounds};
 use bursar_wire::Page;
 use bursar_wire::budget::{BalanceAnswer, BudgetAnswer, BudgetBody, CreditBody, FreezeAnswer, SpentAnswer};
 use bursar_wire::problem::Problem;
@@ -15,7 +15,7 @@ use crate::moment::moment_in;
 use crate::output::{cell, table};
 use crate::suggest;
 use crate::units::Units;
-use crate::view::{charges, events};
+use crate::view::{balances, charges, events};
 
 /// The subcommands of `bursar budget`.
 #[derive(Subcommand)]
@@ -23,7 +23,7 @@ pub(crate) enum Budgets {
     /// Create or replace a budget
     #[command(after_help = LIMIT_HELP)]
     Define(Box<Define>),
-    /// Show a budget and its balances
+    /// Show a budget, its balances and those of its parents, which must admit its charges too
     Show {
         /// Scope of the budget
         scope: Scope,
@@ -207,7 +207,7 @@ fn lost(before: &BudgetBody, now: &BudgetBody) -> Vec<String> {
     let kept = |limit: &LimitBody| now.limits.iter().any(|new| new.shown() == limit.shown());
     let limits = before.limits.iter().filter(|limit| !kept(limit));
     let mut lost: Vec<String> = limits
-        .map(|limit| format!("and the limit of {} over {} is gone", unit.format(limit.amount), limit.shown()))
+        .map(|limit| format!("and the limit of {} over {} is gone", unit.format(limit.amount), limit.shown_in(&unit)))
         .collect();
     if let Some(parent) = before.parent.as_ref().filter(|parent| now.parent.as_ref() != Some(*parent)) {
         lost.push(format!("and charges do not count for its former parent {parent} any more"));
@@ -235,7 +235,9 @@ pub(crate) async fn run(args: Budgets, context: &Context) -> Result<(), Problem>
             Ok(())
         }
         Budgets::Show { scope } => {
-            show(&*suggest::scope(budgets.show(&scope).await, [&scope], context).await?, context)
+            let budget = suggest::scope(budgets.show(&scope).await, [&scope], context).await?.into_inner();
+            let parents = parents(&budget, context).await?;
+            show_chain(&budget, &parents, context)
         }
         Budgets::List { prefix, after, most } => {
             let after = after.as_ref().map(Scope::as_str);
@@ -283,21 +285,50 @@ pub(crate) async fn run(args: Budgets, context: &Context) -> Result<(), Problem>
 }
 
 fn show(budget: &BudgetAnswer, context: &Context) -> Result<(), Problem> {
-    context.out.data(budget, || describe(budget))
+    context.out.data(budget, || describe(budget, &[]))
+}
+
+/// Prints a budget and those above it. In JSON, they are its `parents`.
+fn show_chain(budget: &BudgetAnswer, parents: &[BudgetAnswer], context: &Context) -> Result<(), Problem> {
+    let mut answer = serde_json::to_value(budget).unwrap_or_default();
+    if let Some(fields) = answer.as_object_mut() {
+        fields.insert("parents".into(), serde_json::to_value(parents).unwrap_or_default());
+    }
+    context.out.data(&answer, || {
+        let own = describe(budget, parents);
+        let rows: Vec<Vec<String>> = parents.iter().flat_map(limits_of).collect();
+        if rows.is_empty() {
+            return own;
+        }
+        let headings = [&["PARENT"], balances::HEADINGS.as_slice()].concat();
+        format!("{own}\n\nA charge to {} counts for its parents as well:\n{}", budget.scope, table(&headings, &rows))
+    })
+}
+
+/// Formats the limited balances of a parent.
+fn limits_of(parent: &BudgetAnswer) -> impl Iterator<Item = Vec<String>> {
+    let unit = parent.display_unit();
+    let limited = parent.balances.iter().filter(|balance| balance.limit.is_some());
+    limited.map(move |balance| [vec![parent.scope.to_string()], balances::row(balance, &unit)].concat())
+}
+
+/// Reads the budgets above one, nearest first.
+async fn parents(budget: &BudgetAnswer, context: &Context) -> Result<Vec<BudgetAnswer>, Problem> {
+    let parent_of = |budget: &BudgetAnswer| budget.budget.as_ref().and_then(|budget| budget.parent.clone());
+    let mut parents: Vec<BudgetAnswer> = Vec::new();
+    while let Some(scope) = parent_of(parents.last().unwrap_or(budget)).filter(|_| parents.len() < bounds::DEPTH_MAX) {
+        parents.push(context.client.budgets().show(&scope).await?.into_inner());
+    }
+    Ok(parents)
 }
 
 fn list(page: &Page<BudgetAnswer>, context: &Context) -> Result<(), Problem> {
     context.out.data(page, || {
         let rows = page.items.iter().flat_map(|view| {
-            let parent = view.budget.as_ref().and_then(|budget| budget.parent.clone());
+            let parent = cell(view.budget.as_ref().and_then(|budget| budget.parent.as_ref()));
             let frozen = if view.frozen { "frozen" } else { "" };
-            let unit = view.display_unit();
-            let limited = view.balances.iter().filter(|balance| balance.limit.is_some());
-            limited.map(move |balance| {
-                let mut row = vec![view.scope.to_string(), cell(parent.as_ref()), balance.window.shown(balance.limit)];
-                row.extend(amounts(balance, &unit));
-                row.push(frozen.to_owned());
-                row
+            balances::limited(view).map(move |balance| {
+                [vec![view.scope.to_string(), parent.clone()], balance, vec![frozen.to_owned()]].concat()
             })
         });
         table(&["SCOPE", "PARENT", "WINDOW", "LIMIT", "POSTED", "HELD", "REMAINING", ""], &rows.collect::<Vec<_>>())
@@ -309,12 +340,6 @@ fn list(page: &Page<BudgetAnswer>, context: &Context) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Formats limit, posted, held and remaining units.
-fn amounts(balance: &BalanceAnswer, unit: &Unit) -> [String; 4] {
-    let shown = |amount: Option<i64>| cell(amount.map(|amount| unit.format(amount)));
-    [shown(balance.limit), shown(Some(balance.posted)), shown(Some(balance.held)), shown(balance.remaining)]
-}
-
 fn spent(answer: &SpentAnswer, units: &Units, context: &Context) -> Result<(), Problem> {
     context.out.data(answer, || {
         let SpentAnswer { scope, from, to, spent } = answer;
@@ -324,8 +349,8 @@ fn spent(answer: &SpentAnswer, units: &Units, context: &Context) -> Result<(), P
     })
 }
 
-/// Describes a budget and its balances.
-fn describe(view: &BudgetAnswer) -> String {
+/// Describes a budget and its balances, and which of its parents are frozen.
+fn describe(view: &BudgetAnswer, parents: &[BudgetAnswer]) -> String {
     let mut lines = vec![format!("scope   {}", view.scope)];
     match &view.budget {
         None => lines.push("budget  none; requests must pass limits".into()),
@@ -344,7 +369,8 @@ fn describe(view: &BudgetAnswer) -> String {
                 word(hold.overrun),
             ));
             lines.extend(budget.trip.as_ref().map(|trip| {
-                format!("trip    freezes above {} over {}", budget.display_unit().format(trip.amount), trip.shown())
+                let unit = budget.display_unit();
+                format!("trip    freezes above {} over {}", unit.format(trip.amount), trip.shown_in(&unit))
             }));
             if !budget.thresholds.is_empty() {
                 let percents: Vec<String> = budget.thresholds.iter().map(|percent| format!("{percent} %")).collect();
@@ -352,28 +378,27 @@ fn describe(view: &BudgetAnswer) -> String {
             }
         }
     }
-    lines.extend(view.freeze.as_ref().map(frozen));
-    lines.push(balances(view));
+    lines.extend(view.freeze.as_ref().map(|freeze| format!("frozen  {}", frozen(freeze, &view.display_unit()))));
+    lines.extend(parents.iter().filter_map(|parent| {
+        let until = frozen(parent.freeze.as_ref()?, &parent.display_unit());
+        Some(format!("frozen  by its parent {}, {until}", parent.scope))
+    }));
+    lines.push(all_balances(view));
     lines.join("\n")
 }
 
 /// Formats the balances of a scope as a table. The total, which every scope has, comes last unless it is limited.
-fn balances(view: &BudgetAnswer) -> String {
+fn all_balances(view: &BudgetAnswer) -> String {
     let unit = view.display_unit();
     let is_total = |balance: &&BalanceAnswer| balance.limit.is_none() && balance.window.window == "lifetime";
-    let rows = view.balances.iter().filter(|balance| !is_total(balance)).map(|balance| {
-        let mut row = vec![balance.window.shown(balance.limit)];
-        row.extend(amounts(balance, &unit));
-        row.push(moment_in(balance.end.as_ref(), balance.window.zone.as_deref()));
-        row
-    });
+    let rows = view.balances.iter().filter(|balance| !is_total(balance)).map(|balance| balances::row(balance, &unit));
     let total = view.balances.iter().filter(is_total).map(|balance| {
         let mut row = vec!["total so far".to_owned()];
-        row.extend(amounts(balance, &unit));
+        row.extend(balances::amounts(balance, &unit));
         row.push("-".to_owned());
         row
     });
-    table(&["WINDOW", "LIMIT", "POSTED", "HELD", "REMAINING", "RESETS"], &rows.chain(total).collect::<Vec<_>>())
+    table(&balances::HEADINGS, &rows.chain(total).collect::<Vec<_>>())
 }
 
 /// Describes a unit: its name, and what an amount looks like.
@@ -390,14 +415,15 @@ fn shown_millis(millis: i64) -> String {
     Span::from_millis(millis.unsigned_abs()).to_string()
 }
 
-fn frozen(freeze: &FreezeAnswer) -> String {
+/// Describes until when a freeze lasts, and why.
+fn frozen(freeze: &FreezeAnswer, unit: &Unit) -> String {
     match freeze {
-        FreezeAnswer::Order { reason: Some(reason), .. } => format!("frozen  until unfrozen ({reason})"),
-        FreezeAnswer::Order { reason: None, .. } => "frozen  until unfrozen".into(),
+        FreezeAnswer::Order { reason: Some(reason), .. } => format!("until unfrozen ({reason})"),
+        FreezeAnswer::Order { reason: None, .. } => "until unfrozen".into(),
         FreezeAnswer::Trip { window, until } => {
             let until = until.as_ref().map(|_| moment_in(until.as_ref(), window.zone.as_deref()) + " or ");
             let until = until.unwrap_or_default();
-            format!("frozen  until {until}unfrozen: spend passed the trip limit over {}", window.shown(None))
+            format!("until {until}unfrozen: spend passed the trip limit over {}", window.shown_in(None, unit))
         }
     }
 }

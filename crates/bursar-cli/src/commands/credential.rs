@@ -15,7 +15,7 @@ use crate::args::{PageSize, duration};
 use crate::context::Context;
 use crate::moment::{distance, moment};
 use crate::output::{cell, table};
-use crate::suggest;
+use crate::similar;
 
 /// The subcommands of `bursar worker`.
 #[derive(Subcommand)]
@@ -175,9 +175,9 @@ async fn find<I: FromStr>(named: &str, noun: &str, credentials: Credentials<'_>)
     match found.as_slice() {
         [only] => only.id.parse().map_err(|_| Problem::not_found(format!("{noun} {named}"))),
         [] => {
-            let similar = suggest::similar(named, page.items.iter().map(|token| token.name.as_str()));
+            let similar = similar::to(named, page.items.iter().map(|token| token.name.as_str()));
             let list = if noun == "worker" { "bursar worker list" } else { "bursar token list" };
-            let detail = format!("there is no {noun} {named}{}; `{list}` lists them", suggest::question(similar));
+            let detail = format!("there is no {noun} {named}{}; `{list}` lists them", similar::question(similar));
             Err(Problem::new(Kind::NotFound, detail))
         }
         several => {

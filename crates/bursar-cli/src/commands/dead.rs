@@ -10,6 +10,7 @@ use crate::args::{CursorPage, JobPage};
 use crate::bulk::{self, BulkAction, Filter, Selection};
 use crate::context::Context;
 use crate::exit::Exit;
+use crate::moment::{distance, moment};
 use crate::output::table;
 use crate::suggest;
 use crate::view::jobs;
@@ -93,8 +94,8 @@ fn print_groups(page: &Page<DeadGroupAnswer>, context: &Context) -> Result<(), P
                 queue.to_string(),
                 kind.to_string(),
                 error_text,
-                first_at.clone(),
-                last_at.clone(),
+                distance(Some(first_at)),
+                moment(Some(last_at)),
                 error.fingerprint.clone(),
             ]
         });

@@ -2,10 +2,10 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use bursar::{Bursar, Context, CredentialClass, Error, Payload, Subject};
+use bursar::{Bursar, Context, CredentialClass, Error, GrantState, Payload, Subject};
 use bursar_server::{Settings, StartError};
 use bursar_wire::problem::Problem;
 use clap::Args;
@@ -13,6 +13,7 @@ use serde_json::json;
 
 use crate::args::{ConfiguredArgs, GlobalArgs};
 use crate::config::{Config, Log};
+use crate::demo::lock::FolderLock;
 use crate::demo::screen::{self, Activity, Screen};
 use crate::demo::{self, Fleet, Speed, tour};
 use crate::exit::Exit;
@@ -53,8 +54,7 @@ pub(crate) async fn run(args: Dev, global: GlobalArgs) -> Result<Exit, Problem> 
         return Err(Problem::invalid("database".into(), detail));
     }
     let global = global.with_config(Config::default());
-    let file = args.data.join("bursar.db");
-    let url = format!("sqlite://{}", file.display());
+    let url = url_in(&args.data);
     if args.tour {
         create_folder(&args.data)?;
         return tour::run(&global, &args.data, &url).await;
@@ -62,12 +62,18 @@ pub(crate) async fn run(args: Dev, global: GlobalArgs) -> Result<Exit, Problem> 
     // An address that cannot be used is reported before anything is created.
     let listener = reserve(args.listen)?;
     create_folder(&args.data)?;
+    let lock = FolderLock::take(&args.data)?;
     // The demo prints one screen; only what is wrong is added to it.
     log::start(&Log { level: "warn".to_owned(), ..Config::default().log });
     let bursar = global.config.options(&url).poll(POLL_EVERY).open().await?;
-    let served = serve(&bursar, &args, &global, listener, &url).await;
+    let served = serve(&bursar, &args, &global, listener, &lock).await;
     bursar.close().await;
     served.map(|()| Exit::Done)
+}
+
+/// Returns the URL of the database in a folder.
+fn url_in(data: &Path) -> String {
+    format!("sqlite://{}", data.join("bursar.db").display())
 }
 
 /// Binds the address, or the next free port. The caller drops the listener when the server binds the address.
@@ -97,8 +103,9 @@ async fn serve(
     args: &Dev,
     global: &ConfiguredArgs,
     listener: TcpListener,
-    url: &str,
+    lock: &FolderLock,
 ) -> Result<(), Problem> {
+    let url = &url_in(&args.data);
     let out = Output::new(global.json);
     let tenant = global.tenant.clone().unwrap_or_default();
     let company = bursar.in_context(Context::of(tenant.clone()));
@@ -120,6 +127,7 @@ async fn serve(
             let code = settings.login_codes.issue(&token).unwrap_or_default();
             drop(listener);
             let show = |address| {
+                lock.publish(address);
                 let screen = Screen {
                     address,
                     taken,
@@ -142,10 +150,15 @@ async fn serve(
     served
 }
 
+/// Creates the operator token of this start. Those of earlier starts are revoked, so that a folder has one at a time.
 async fn operator_token(bursar: &Bursar) -> Result<String, Error> {
-    let subject = Subject::new("dev")?;
-    let class = CredentialClass::Operator;
-    let issued = bursar.credentials().issue(class, subject, Payload::default(), Some(TOKEN_TTL), None).await?;
+    let (class, subject, credentials) = (CredentialClass::Operator, Subject::new("dev")?, bursar.credentials());
+    for old in credentials.list(class, None, 1_000).await? {
+        if old.subject == subject && old.state == GrantState::Open {
+            credentials.revoke(old.id, None).await?;
+        }
+    }
+    let issued = credentials.issue(class, subject, Payload::default(), Some(TOKEN_TTL), None).await?;
     Ok(issued.token.unwrap_or_default())
 }
 

@@ -202,7 +202,7 @@ pub(crate) async fn submit(
         let held = done.hold.iter().flat_map(|hold| charges::scopes(&hold.charges));
         units.add(held.chain(charges::scopes(&done.posted)), context).await?;
     }
-    context.out.data(&*done, || charges::command_in(&done, &units))?;
+    context.out.data(&*done, || charges::command(&done, &units))?;
     warn_of_clamp(done.hold.as_ref().and_then(|hold| hold.clamped.as_ref()), context);
     Ok(())
 }
@@ -215,7 +215,7 @@ fn warn_of_clamp(clamped: Option<&ClampedAnswer>, context: &Context) {
 }
 
 /// Builds a command of charges, each under all of these limits. Reads the budgets, because they have the units.
-async fn charged(
+pub(crate) async fn charged(
     charges: &[(Scope, Amount)],
     limits: &[WrittenLimit],
     reason: Option<String>,
@@ -292,7 +292,7 @@ async fn settled(settled: &SettledAnswer, context: &Context) -> Result<(), Probl
         true => Units::default(),
         false => Units::read(charges::scopes(&settled.charges), context).await?,
     };
-    context.out.data(settled, || charges::settled_in(settled, &units))?;
+    context.out.data(settled, || charges::settled(settled, &units))?;
     for warning in &settled.warnings {
         context.out.note(&format!("warning: {}", warning_text(warning)));
     }

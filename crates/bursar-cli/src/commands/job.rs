@@ -2,20 +2,23 @@
 
 use std::collections::BTreeSet;
 
+use bursar::bounds::WAIT_MAX;
 use bursar::{
     Amount, FlowKey, IdempotencyKey, JobId, JobKind, JobState, Payload, Queue, Scope, Span, Tag, Unit, Usage,
     WorkerName,
 };
+use bursar_client::{Answered, Error};
 use bursar_wire::Page;
-use bursar_wire::command::EnqueuedAnswer;
+use bursar_wire::command::{CommandBody, EnqueuedAnswer, SettleWord};
 use bursar_wire::job::{BulkBody, FinishedAnswer, JobBody};
-use bursar_wire::problem::Problem;
+use bursar_wire::problem::{Kind, Problem};
 use bursar_wire::report::{DayCostAnswer, HeldAnswer};
 use bursar_wire::worker_calls::{CompleteBody, ErrorBody, FailBody, HeartbeatBody, LeaseBody, ReturnBody, SnoozeBody};
 use clap::{Args, Subcommand};
 
 use crate::args::{CursorPage, JobPage, amount, charge, duration, payload, whole};
 use crate::bulk::{self, BulkAction, Filter, Selection};
+use crate::commands::hold;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::input::read_input;
@@ -188,6 +191,9 @@ pub(crate) struct Enqueue {
     /// Payload, as JSON
     #[arg(long, value_name = "JSON", value_parser = payload)]
     payload: Option<Payload>,
+    /// Hold an amount of a scope for the job, in the unit of the scope's budget; the end of the job settles the hold; repeatable
+    #[arg(long = "charge", value_name = "SCOPE=AMOUNT", value_parser = charge, conflicts_with = "file")]
+    charges: Vec<(Scope, Amount)>,
     /// Idempotency key: only one job of the queue has it
     #[arg(long)]
     key: Option<IdempotencyKey>,
@@ -227,7 +233,7 @@ pub(crate) struct LeaseArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = |text: &str| whole::<u32>(text, 1..=1_000))]
     capacity: u32,
     /// Time to wait for a job if none is ready, at most 1m
-    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = wait)]
     wait: Span,
     /// Time after which the lease expires without a heartbeat [default: the queue's setting]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
@@ -289,6 +295,12 @@ fn usage(text: &str) -> Result<(Option<Scope>, Amount), bursar::Invalid> {
     }
 }
 
+/// Parses how long to wait for a job.
+fn wait(text: &str) -> Result<Span, String> {
+    let wait = duration(text)?;
+    if wait > WAIT_MAX { Err(format!("must be at most {WAIT_MAX}")) } else { Ok(wait) }
+}
+
 fn priority(text: &str) -> Result<i16, String> {
     whole(text, i16::MIN..=i16::MAX)
 }
@@ -329,7 +341,8 @@ pub(crate) async fn run(args: Jobs, context: &Context) -> Result<Exit, Problem> 
         }
         Jobs::Lease(args) => lease(args, context).await?,
         Jobs::Heartbeat(LeaseRef { id, fence }) => {
-            let renewed = work.heartbeat(id, &HeartbeatBody { fence, progress: None }).await?;
+            let renewed = work.heartbeat(id, &HeartbeatBody { fence, progress: None }).await;
+            let renewed = with_current_lease(renewed, id, fence, context).await?;
             context.out.data(&*renewed, || {
                 let order = format!("{:?}", renewed.order).to_lowercase();
                 format!("{order}: the lease expires {}", moment(renewed.expires_at.as_ref()))
@@ -337,20 +350,20 @@ pub(crate) async fn run(args: Jobs, context: &Context) -> Result<Exit, Problem> 
         }
         Jobs::Complete { lease: LeaseRef { id, fence }, result, usage } => {
             let body = CompleteBody { fence, result, usage: usage.read(id, context).await? };
-            print_finished(&*work.complete(id, &body).await?, context).await?;
+            print_finished(work.complete(id, &body).await, id, fence, context).await?;
         }
         Jobs::Fail { lease: LeaseRef { id, fence }, error, message, for_good, retry_after, usage } => {
             let error = ErrorBody { kind: error, message };
             let (retry_after_ms, usage) = (retry_after.map(Span::millis), usage.read(id, context).await?);
             let body = FailBody { fence, error, retryable: !for_good, retry_after_ms, usage };
-            print_finished(&*work.fail(id, &body).await?, context).await?;
+            print_finished(work.fail(id, &body).await, id, fence, context).await?;
         }
         Jobs::Snooze { lease: LeaseRef { id, fence }, delay } => {
             let body = SnoozeBody { fence, delay_ms: delay.millis() };
-            print_finished(&*work.snooze(id, &body).await?, context).await?;
+            print_finished(work.snooze(id, &body).await, id, fence, context).await?;
         }
         Jobs::Return(LeaseRef { id, fence }) => {
-            print_finished(&*work.hand_back(id, &ReturnBody { fence }).await?, context).await?;
+            print_finished(work.hand_back(id, &ReturnBody { fence }).await, id, fence, context).await?;
         }
     }
     Ok(Exit::Done)
@@ -377,6 +390,10 @@ async fn enqueue(args: Enqueue, context: &Context) -> Result<(), Problem> {
     let queues: BTreeSet<&Queue> = jobs.iter().map(|job| &job.queue).collect();
     for queue in queues.into_iter().take(QUEUES_CHECKED) {
         suggest::warn_of_new_queue(queue, context).await;
+    }
+    if !args.charges.is_empty() {
+        let (units, body) = hold::charged(&args.charges, &[], None, context).await?;
+        return hold::submit(&CommandBody { settle: SettleWord::Job, jobs, ..body }, units, None, context).await;
     }
     let enqueued = with_progress("enqueueing", context.client.jobs().enqueue_all(jobs)).await?;
     context.out.data(&*enqueued, || {
@@ -443,7 +460,39 @@ fn held(page: &Page<HeldAnswer>, context: &Context) -> Result<(), Problem> {
     Ok(())
 }
 
-async fn print_finished(done: &FinishedAnswer, context: &Context) -> Result<(), Problem> {
+async fn print_finished(
+    done: Result<Answered<FinishedAnswer>, Error>,
+    job: JobId,
+    fence: u64,
+    context: &Context,
+) -> Result<(), Problem> {
+    let done = with_current_lease(done, job, fence, context).await?;
     let units = Units::read(done.cost.iter().map(|cost| &cost.scope), context).await?;
-    context.out.data(done, || view::finished(std::slice::from_ref(done), &units))
+    context.out.data(&*done, || view::finished(std::slice::from_ref(&*done), &units))
+}
+
+/// Returns the answer to a report. If its fence is none that the job has had, the problem has the current one.
+async fn with_current_lease<T>(
+    answer: Result<T, Error>,
+    job: JobId,
+    fence: u64,
+    context: &Context,
+) -> Result<T, Problem> {
+    let error = match answer {
+        Ok(answer) => return Ok(answer),
+        Err(error) => error,
+    };
+    let lost = error.kind() == Some(Kind::LeaseLost);
+    let problem = Problem::from(error);
+    let shown = if lost { context.client.jobs().show(job).await.ok() } else { None };
+    match shown.as_ref().and_then(|job| job.lease.as_ref()) {
+        Some(lease) if lease.fence < fence => {
+            let detail = format!(
+                "{job} never had a lease with the fence {fence}: its current one has {}, by {}; nothing was changed; `bursar job show {job}` shows the lease",
+                lease.fence, lease.worker
+            );
+            Err(Problem { detail, ..problem })
+        }
+        _ => Err(problem),
+    }
 }

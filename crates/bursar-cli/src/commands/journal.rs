@@ -11,15 +11,15 @@ use serde_json::json;
 use crate::args::{ConfiguredArgs, PageSize, whole};
 use crate::context::Context;
 use crate::exit::Exit;
-use crate::output::Output;
-use crate::suggest;
+use crate::output::{Output, counted};
+use crate::similar;
 use crate::units::Units;
 use crate::view::events;
 
 /// The subcommands of `bursar journal`.
 #[derive(Subcommand)]
 pub(crate) enum Journals {
-    /// List events in order
+    /// List the newest events, or those after a position; the newest event is last
     List(List),
     /// Print an SQL query that lists the events, for the configured database's engine
     Query,
@@ -28,9 +28,12 @@ pub(crate) enum Journals {
 /// The events to list.
 #[derive(Args)]
 pub(crate) struct List {
-    /// Start after this position
-    #[arg(long, value_name = "POSITION", default_value_t = 0, value_parser = |text: &str| whole::<u64>(text, 0..=u64::MAX))]
-    after: u64,
+    /// List the events after this position; 0 is the beginning [default: the newest events]
+    #[arg(long, value_name = "POSITION", value_parser = position, conflicts_with = "before")]
+    after: Option<u64>,
+    /// List the events before this position
+    #[arg(long, value_name = "POSITION", value_parser = position)]
+    before: Option<u64>,
     #[command(flatten)]
     most: PageSize,
     /// List only the events of one object: hold_…, grant_…, job_…, cmd_… or scope:NAME (everything that affected it)
@@ -39,6 +42,10 @@ pub(crate) struct List {
     /// List only one kind, such as hold.placed; a prefix such as hold selects all kinds that start with hold.
     #[arg(long, value_name = "KIND")]
     kind: Option<String>,
+}
+
+fn position(text: &str) -> Result<u64, String> {
+    whole(text, 0..=u64::MAX)
 }
 
 fn stream(text: &str) -> Result<String, bursar::Invalid> {
@@ -61,16 +68,29 @@ fn stream(text: &str) -> Result<String, bursar::Invalid> {
 pub(crate) async fn run(args: Journals, context: &Context) -> Result<(), Problem> {
     match args {
         Journals::List(list) => {
-            let kind = list.kind.clone();
-            let page = read(list, context).await?;
+            let forward = list.after.is_some();
+            let page = match forward {
+                true => read_on(&list, context).await?,
+                false => read_newest(&list, context).await?,
+            };
             if page.items.is_empty()
-                && let Some(kind) = kind
+                && let Some(kind) = &list.kind
             {
-                require_kind(&kind)?;
+                require_kind(kind)?;
             }
             let units = if context.out.is_json() { Units::default() } else { Units::listed(context).await };
-            context.out.data(&page, || events::table_in(&page.items, &units))?;
-            context.out.next_page(page.next.as_deref());
+            context.out.data(&page, || events::table_of(&page.items, &units))?;
+            match &page.next {
+                Some(next) if !forward => {
+                    let shown = counted(page.items.len(), "event");
+                    let which = match list.before {
+                        Some(before) => format!("{shown} before position {before}"),
+                        None => format!("the newest {shown}"),
+                    };
+                    context.out.note(&format!("{which}; earlier ones: --before {next}; from the beginning: --after 0"));
+                }
+                next => context.out.next_page(next.as_deref()),
+            }
             Ok(())
         }
         Journals::Query => unreachable!("`Cli::run` prints the query without opening a database"),
@@ -83,27 +103,34 @@ fn require_kind(kind: &str) -> Result<(), Problem> {
     if Event::KINDS.contains(&kind) || families().any(|family| family == kind) {
         return Ok(());
     }
-    let similar = suggest::similar(kind, Event::KINDS.iter().copied().chain(families()));
+    let similar = similar::to(kind, Event::KINDS.iter().copied().chain(families()));
     let mut all: Vec<&str> = families().collect();
     all.dedup();
     let detail = format!(
         "{kind:?} is not a kind of event{}; pass one such as hold.placed, or a family: {}",
-        suggest::question(similar),
+        similar::question(similar),
         all.join(", ")
     );
     Err(Problem::invalid("kind".into(), detail))
 }
 
-/// Reads pages until enough events have matched.
-async fn read(list: List, context: &Context) -> Result<Page<EventAnswer>, Problem> {
-    let most = usize::from(list.most);
-    let mut query = JournalQuery {
-        after: list.after,
-        stream: list.stream,
-        kind: list.kind,
-        limit: Some(1_000),
-        ..JournalQuery::default()
-    };
+impl List {
+    /// Returns the query for a page to search.
+    fn query(&self) -> JournalQuery {
+        JournalQuery {
+            after: self.after.unwrap_or_default(),
+            stream: self.stream.clone(),
+            kind: self.kind.clone(),
+            limit: Some(1_000),
+            newest: self.after.is_none(),
+            before: self.before,
+        }
+    }
+}
+
+/// Reads pages onwards until enough events have matched. `next` is where to continue with `--after`.
+async fn read_on(list: &List, context: &Context) -> Result<Page<EventAnswer>, Problem> {
+    let (most, mut query) = (usize::from(list.most), list.query());
     let mut items = Vec::new();
     loop {
         let page = context.client.journal().read(&query).await?.into_inner();
@@ -119,6 +146,23 @@ async fn read(list: List, context: &Context) -> Result<Page<EventAnswer>, Proble
             None => return Ok(Page { items, next: None }),
         }
     }
+}
+
+/// Reads pages backwards until enough events have matched, and returns these in order. `next` is where to continue with `--before`.
+async fn read_newest(list: &List, context: &Context) -> Result<Page<EventAnswer>, Problem> {
+    let (most, mut query) = (usize::from(list.most), list.query());
+    let mut items: Vec<EventAnswer> = Vec::new();
+    let next = loop {
+        query.limit = Some(most - items.len());
+        let page = context.client.journal().read(&query).await?.into_inner();
+        items.extend(page.items);
+        match page.next {
+            Some(next) if items.len() < most => query.before = next.parse().ok(),
+            next => break next,
+        }
+    };
+    items.reverse();
+    Ok(Page { items, next })
 }
 
 /// Prints the query for the configured database's engine.

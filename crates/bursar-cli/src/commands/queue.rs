@@ -38,6 +38,9 @@ pub(crate) enum Queues {
     Pause {
         /// Queue name
         name: Queue,
+        /// Pause a queue that has neither jobs nor settings yet
+        #[arg(long)]
+        create: bool,
         /// Reason, recorded in the journal
         #[arg(long)]
         reason: Option<String>,
@@ -132,16 +135,19 @@ pub(crate) async fn run(args: Queues, context: &Context) -> Result<(), Problem> 
     match args {
         Queues::List { after, most } => list(after.as_ref(), usize::from(most), context).await,
         Queues::Show { name, minutes } => {
-            suggest::require_queue(&name, context).await?;
+            suggest::require_queue(&name, "", context).await?;
             show(&*queues.show(&name, Some(minutes)).await?, context)
         }
         Queues::Set(set) => change(set, context).await,
-        Queues::Pause { name, reason } => {
-            suggest::warn_of_new_queue(&name, context).await;
+        Queues::Pause { name, create, reason } => {
+            if !create {
+                let instead = "; nothing was changed; --create pauses it before its first job";
+                suggest::require_queue(&name, instead, context).await?;
+            }
             show(&*queues.pause(&name, reason.as_deref()).await?, context)
         }
         Queues::Resume { name, reason } => {
-            suggest::require_queue(&name, context).await?;
+            suggest::require_queue(&name, "", context).await?;
             show(&*queues.resume(&name, reason.as_deref()).await?, context)
         }
     }

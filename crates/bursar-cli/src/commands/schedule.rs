@@ -1,8 +1,7 @@
 //! `bursar schedule`.
 
 use bursar::{
-    Cron, FlowKey, Invalid, JobKind, JobSpec, MissedTicks, Overlap, Payload, Queue, ScheduleName, ScheduleSpec, Span,
-    Tag, Zone,
+    Cron, FlowKey, JobKind, JobSpec, MissedTicks, Overlap, Payload, Queue, ScheduleName, ScheduleSpec, Span, Tag, Zone,
 };
 use bursar_wire::Page;
 use bursar_wire::problem::{Kind, Problem};
@@ -12,11 +11,13 @@ use clap::{Args, Subcommand};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use crate::args::{PageSize, duration, payload, whole};
+use crate::args::{PageSize, duration, payload, whole, zone};
 use crate::context::Context;
 use crate::input::read_input;
 use crate::moment::{distance, moment_in};
 use crate::output::{cell, table};
+use crate::similar;
+use crate::suggest;
 
 /// The subcommands of `bursar schedule`.
 #[derive(Subcommand)]
@@ -65,11 +66,11 @@ pub(crate) struct Set {
     /// JSON file with all settings; - reads standard input; settings not in it get their defaults
     #[arg(long, value_name = "PATH", conflicts_with_all = ["cron", "zone", "queue", "kind", "payload", "missed", "overlap", "flow_key", "tags", "priority", "delay", "max_attempts", "deadline"])]
     file: Option<String>,
-    /// Cron expression: five fields, six with seconds first, or @hourly, @daily, @weekly, @monthly, @yearly
+    /// Cron expression, in quotes: five fields, six with seconds first, or @hourly, @daily, @weekly, @monthly, @yearly
     #[arg(long)]
     cron: Option<Cron>,
     /// IANA time zone of the cron expression [default: UTC]
-    #[arg(long, value_parser = Zone::new)]
+    #[arg(long, value_parser = zone)]
     zone: Option<Zone>,
     /// Queue of the jobs
     #[arg(long)]
@@ -123,22 +124,28 @@ pub(crate) async fn run(args: Schedules, context: &Context) -> Result<(), Proble
     let schedules = context.client.schedules();
     match args {
         Schedules::Set(set) => change(*set, context).await,
-        Schedules::Show { name } => show(&*schedules.show(&name).await?, context),
+        Schedules::Show { name } => {
+            show(&*suggest::schedule(schedules.show(&name).await, &name, context).await?, context)
+        }
         Schedules::List { after, most } => {
             list(&*schedules.list(after.as_ref().map(ScheduleName::as_str), usize::from(most)).await?, context)
         }
         Schedules::Pause(ScheduleArgs { name, reason }) => {
-            show(&*schedules.pause(&name, reason.as_deref()).await?, context)
+            let paused = schedules.pause(&name, reason.as_deref()).await;
+            show(&*suggest::schedule(paused, &name, context).await?, context)
         }
         Schedules::Resume(ScheduleArgs { name, reason }) => {
-            show(&*schedules.resume(&name, reason.as_deref()).await?, context)
+            let resumed = schedules.resume(&name, reason.as_deref()).await;
+            show(&*suggest::schedule(resumed, &name, context).await?, context)
         }
         Schedules::Run(ScheduleArgs { name, reason }) => {
-            let job = schedules.run(&name, reason.as_deref()).await?.id;
+            let ran = schedules.run(&name, reason.as_deref()).await;
+            let job = suggest::schedule(ran, &name, context).await?.id;
             context.out.data(&json!({ "name": name, "job": job }), || format!("{job} enqueued"))
         }
         Schedules::Remove(ScheduleArgs { name, reason }) => {
-            schedules.remove(&name, reason.as_deref()).await?;
+            let removed = schedules.remove(&name, reason.as_deref()).await;
+            suggest::schedule(removed, &name, context).await?;
             context.out.data(&json!({ "name": name, "removed": true }), || format!("{name} removed"))
         }
     }
@@ -146,6 +153,7 @@ pub(crate) async fn run(args: Schedules, context: &Context) -> Result<(), Proble
 
 async fn change(set: Set, context: &Context) -> Result<(), Problem> {
     let (name, reason) = (set.name.clone(), set.reason.clone());
+    let names_queue = set.queue.is_some() || set.file.is_some();
     let (client, body) = match &set.file {
         Some(path) => (context.client.clone(), bursar_wire::read::<ScheduleBody>(&read_input(path)?)?),
         None => match context.client.schedules().show(&name).await {
@@ -156,24 +164,36 @@ async fn change(set: Set, context: &Context) -> Result<(), Problem> {
                 (client, changed(current.into_inner().spec, set))
             }
             Err(error) if error.kind() == Some(Kind::NotFound) => {
-                let spec = new_spec(&set)?;
+                let spec = match new_spec(&set) {
+                    Ok(spec) => spec,
+                    Err(missing) => return Err(incomplete(&name, missing, context).await),
+                };
                 (context.client.clone(), changed(spec, set))
             }
             Err(error) => return Err(error.into()),
         },
     };
     let body = ScheduleBody { reason: reason.or(body.reason), ..body };
+    if names_queue {
+        suggest::warn_of_new_queue(&body.queue, context).await;
+    }
     show(&*client.schedules().define(&name, &body).await?, context)
 }
 
-/// Builds a new schedule from the required settings.
-fn new_spec(set: &Set) -> Result<ScheduleBody, Invalid> {
-    let missing = |field: &'static str| Invalid::new(field, "is required: the schedule does not exist yet");
-    let cron = set.cron.clone().ok_or_else(|| missing("cron"))?;
-    let queue = set.queue.clone().ok_or_else(|| missing("queue"))?;
-    let kind = set.kind.clone().ok_or_else(|| missing("kind"))?;
+/// Builds a new schedule from the required settings, or returns the flag of one that is missing.
+fn new_spec(set: &Set) -> Result<ScheduleBody, &'static str> {
+    let cron = set.cron.clone().ok_or("cron")?;
+    let queue = set.queue.clone().ok_or("queue")?;
+    let kind = set.kind.clone().ok_or("kind")?;
     let job = JobSpec::new(queue, kind, Payload::default());
     Ok(ScheduleBody::from(&ScheduleSpec::new(cron, Zone::utc(), job)))
+}
+
+/// Describes a new schedule that lacks a setting; its name may be meant for another one.
+async fn incomplete(name: &ScheduleName, missing: &str, context: &Context) -> Problem {
+    let similar = suggest::similar_schedule(name, context).await;
+    let detail = format!("there is no schedule {name} yet, and a new one needs --{missing}; nothing was changed");
+    Problem::invalid(missing.to_owned(), detail + &similar::question(similar.as_deref()))
 }
 
 fn changed(spec: ScheduleBody, set: Set) -> ScheduleBody {

@@ -9,7 +9,7 @@ use crate::exit::Exit;
 use crate::log;
 use crate::output::Output;
 use crate::server;
-use crate::sqlite_file::create_default_folder;
+use crate::sqlite_file::prepare_folder;
 
 /// The settings of the server.
 #[derive(Args)]
@@ -32,7 +32,7 @@ pub(crate) async fn run(args: Serve, global: GlobalArgs) -> Result<Exit, Problem
         tracing::warn!(variables = loaded.unknown.join(", "), "unknown BURSAR_ environment variables ignored");
     }
     let settings = config.server()?;
-    create_default_folder(config.database.url())?;
+    prepare_folder(config.database.url())?;
     let bursar = config.options(config.database.url()).open().await?;
     let served = server::run(&bursar, config.listen, settings, Output::new(global.json), |_| {}).await;
     bursar.close().await;

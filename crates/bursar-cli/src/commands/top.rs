@@ -79,6 +79,9 @@ struct WorkerRow {
 struct BudgetRow {
     scope: String,
     window: String,
+    /// The window with the amounts of a bucket in the unit.
+    #[serde(skip)]
+    shown_window: String,
     used_percent: i64,
     limit: i64,
     posted: i64,
@@ -239,6 +242,7 @@ impl BudgetRow {
         (budget.frozen || used_percent >= NEAR_PERCENT).then(|| BudgetRow {
             scope: budget.scope.to_string(),
             window: tightest.window.shown(tightest.limit),
+            shown_window: tightest.window.shown_in(tightest.limit, &budget.display_unit()),
             used_percent,
             limit: tightest.limit.unwrap_or_default(),
             posted: tightest.posted,
@@ -284,7 +288,7 @@ fn rendered(view: &View) -> String {
             vec![
                 budget.scope.clone(),
                 if budget.frozen { "frozen".to_owned() } else { format!("{} %", budget.used_percent) },
-                budget.window.clone(),
+                budget.shown_window.clone(),
                 budget.unit.format(budget.limit),
                 budget.unit.format(budget.posted),
                 budget.unit.format(budget.held),

@@ -6,6 +6,7 @@
 //! - `orders`: customers and systems that enqueue jobs
 //! - `workers`: the handlers of these jobs
 //! - `fleet`: starts all of them, and stops them without leaving leases or holds behind
+//! - `lock`: lets one process serve a folder
 //! - `pace`: the speed of the fleet, and its seeded variety
 //! - `screen`: what `bursar dev` prints
 //! - `tour`: `bursar dev --tour`
@@ -14,6 +15,7 @@ mod agents;
 mod company;
 mod dice;
 mod fleet;
+pub(crate) mod lock;
 mod orders;
 mod pace;
 pub(crate) mod screen;

@@ -58,7 +58,7 @@ impl Screen<'_> {
         lines.extend([
             "Over HTTP, after the export below:".to_owned(),
             format!("  curl -H \"Authorization: Bearer $BURSAR_TOKEN\" \\\n    http://{address}/v1/budgets"),
-            "The operator token, which expires after a day:".to_owned(),
+            "The operator token, valid until the next start, for a day at most:".to_owned(),
             format!("export BURSAR_TOKEN={token}"),
             "Press Ctrl-C to stop. Open this page:".to_owned(),
             format!("  {}", login_link(*address, code)),
@@ -145,7 +145,9 @@ fn program_at(started: &Path, folder: &Path, path: &OsStr) -> String {
     let typed = |path: &Path| shell_quoted(&path.display().to_string());
     let has_folder = started.parent().is_some_and(|parent| parent != Path::new(""));
     let Some(name) = started.file_name().filter(|_| has_folder) else { return typed(started) };
-    if std::env::split_paths(path).any(|entry| entry.join(name) == started) {
+    // The shell runs the first program of this name.
+    let found = std::env::split_paths(path).map(|entry| entry.join(name));
+    if found.into_iter().find(|entry| entry == started || entry.is_file()).as_deref() == Some(started) {
         return typed(Path::new(name));
     }
     match started.strip_prefix(folder) {
@@ -219,5 +221,19 @@ mod tests {
         ] {
             assert_eq!(program_at(Path::new(started), Path::new("/srv/agents"), path), typed, "{started}");
         }
+    }
+
+    #[test]
+    fn a_program_that_another_of_its_name_precedes_is_typed_with_its_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let (one, other) = (folder.path().join("one"), folder.path().join("other"));
+        for path in [&one, &other] {
+            std::fs::create_dir(path).unwrap();
+            std::fs::write(path.join("bursar"), "").unwrap();
+        }
+        let path = std::env::join_paths([&one, &other]).unwrap();
+        let typed = |started: &Path| program_at(started, Path::new("/srv/agents"), &path);
+        assert_eq!(typed(&one.join("bursar")), "bursar");
+        assert_eq!(typed(&other.join("bursar")), other.join("bursar").display().to_string());
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use bursar::{Budget, BudgetView, Bursar, CommandBuilder, Error, JobSpec, Limit, Payload, Receipt, Scope, Window};
+use bursar::{Budget, Bursar, CommandBuilder, Error, JobSpec, Limit, Payload, Receipt, Scope, Window};
 use bursar_server::convert;
 use bursar_wire::budget::BudgetAnswer;
 use bursar_wire::event::EventAnswer;
@@ -15,13 +15,14 @@ use super::{REASON, may_write_to, screen};
 use crate::args::ConfiguredArgs;
 use crate::context::Context;
 use crate::exit::Exit;
-use crate::output::{Output, cell, table};
-use crate::view::{charges, events, report};
+use crate::output::{Output, table};
+use crate::units::Units;
+use crate::view::{balances, charges, events, report};
 
 /// Runs the tour on a database in `data`, and exits.
 pub(crate) async fn run(global: &ConfiguredArgs, data: &Path, url: &str) -> Result<Exit, Problem> {
     let context = Context::migrate(global, url).await?;
-    let mut demo = Demo { out: context.out, steps: 0, results: Map::new() };
+    let mut demo = Demo { out: context.out, steps: 0, results: Map::new(), units: Units::default() };
     let verified = run_steps(&mut demo, &context, url).await;
     context.close().await;
     let verified = verified?;
@@ -34,6 +35,8 @@ struct Demo {
     out: Output,
     steps: usize,
     results: Map<String, Value>,
+    /// The units of the budgets, to show amounts in.
+    units: Units,
 }
 
 impl Demo {
@@ -70,6 +73,7 @@ impl Names {
     }
 }
 
+/// $0.40. A dollar has 6 decimals.
 const HELD: i64 = 400_000;
 const ACTUAL: i64 = 320_000;
 const TOO_MUCH: i64 = 3_000_000;
@@ -88,7 +92,7 @@ async fn run_steps(demo: &mut Demo, context: &Context, url: &str) -> Result<bool
     demo.out.text(&format!(
         "Bursar limits what software spends. A program holds budget, redeems a one-time grant and enqueues a job in one\n\
          database transaction, and settles the hold with the actual cost. A charge above a limit is never admitted.\n\
-         This demo runs on the database {url}. Amounts are micro-dollars."
+         This demo runs on the database {url}."
     ))?;
     budgets(demo, bursar, &names).await?;
     let token = grant(demo, bursar, &names).await?;
@@ -115,7 +119,9 @@ async fn budgets(demo: &mut Demo, bursar: &Bursar, names: &Names) -> Result<(), 
     let bucket = Limit::bucket(500_000, 10_000, Duration::from_secs(3_600))?;
     ledger.define(&names.agent, of(vec![bucket]).under(names.team.clone())).await?;
     show(demo, bursar, names, "budgets").await?;
-    demo.out.text("\n     The windows are a calendar month, a rolling hour, and a bucket that refills 10000 per hour.")
+    demo.out.text(
+        "\n     The windows are a calendar month, the last hour, and a bucket of $0.50 that refills by $0.01 per hour.",
+    )
 }
 
 async fn grant(demo: &mut Demo, bursar: &Bursar, names: &Names) -> Result<String, Problem> {
@@ -140,21 +146,21 @@ fn command(bursar: &Bursar, names: &Names, token: &str) -> Result<CommandBuilder
 }
 
 async fn submit(demo: &mut Demo, bursar: &Bursar, names: &Names, token: &str) -> Result<Receipt, Problem> {
-    demo.step("A command", "Hold 400000, redeem the grant and enqueue the job that uses it, in one transaction.")?;
+    demo.step("A command", "Hold $0.40, redeem the grant and enqueue the job that uses it, in one transaction.")?;
     let receipt = command(bursar, names, token)?.submit().await?;
     let answer = convert::command_answer(&receipt, false);
-    demo.result("command", to_value(&answer)?, &charges::command(&answer))?;
-    demo.out.text("\n     Now 400000 is held on all three budgets.\n")?;
+    demo.result("command", to_value(&answer)?, &charges::command(&answer, &demo.units))?;
+    demo.out.text("\n     Now $0.40 is held on all three budgets.\n")?;
     show(demo, bursar, names, "balances_held").await?;
     Ok(receipt)
 }
 
 async fn settle(demo: &mut Demo, bursar: &Bursar, names: &Names, receipt: &Receipt) -> Result<(), Problem> {
-    demo.step("The actual cost", "The video cost 320000. Committing that amount frees the rest of the hold.")?;
+    demo.step("The actual cost", "The video cost $0.32. Committing that amount frees the rest of the hold.")?;
     let Some(hold) = &receipt.done.hold else { return Err(bug("the command placed no hold")) };
     let settled = bursar.ledger().commit(hold.id, ACTUAL).await?;
     let settled = SettledAnswer::from(&settled);
-    demo.result("settled", to_value(&settled)?, &charges::settled(&settled))?;
+    demo.result("settled", to_value(&settled)?, &charges::settled(&settled, &demo.units))?;
     demo.out.text("")?;
     show(demo, bursar, names, "balances_settled").await
 }
@@ -162,18 +168,18 @@ async fn settle(demo: &mut Demo, bursar: &Bursar, names: &Names, receipt: &Recei
 async fn refused(demo: &mut Demo, bursar: &Bursar, names: &Names) -> Result<(), Problem> {
     demo.step(
         "A refusal",
-        "3000000 exceeds two of the three limits. The refusal names both of them, and nothing is changed.",
+        "$3.00 exceeds two of the three limits. The refusal names both of them, and nothing is changed.",
     )?;
     match bursar.command().charge(&names.agent, TOO_MUCH).hold().submit().await {
         Ok(_) => Err(bug("a charge above two limits was admitted")),
         Err(error) => {
-            let lines = match error.refusal() {
-                Some(bursar::Refusal::Refused(violations)) => {
-                    violations.iter().map(|violation| format!("refused: {violation}")).collect::<Vec<_>>().join("\n")
-                }
-                _ => return Err(error.into()),
-            };
-            demo.result("refused", to_value(&Problem::from(error))?, &lines)
+            let problem = Problem::from(error);
+            if problem.violations.is_empty() {
+                return Err(problem);
+            }
+            let reasons = demo.units.reasons(&problem);
+            let lines: Vec<String> = reasons.iter().map(|reason| format!("refused: {reason}")).collect();
+            demo.result("refused", to_value(&problem)?, &lines.join("\n"))
         }
     }
 }
@@ -201,7 +207,7 @@ async fn journal(demo: &mut Demo, bursar: &Bursar, before: u64) -> Result<bool, 
     demo.step("The journal", "Each change wrote its event in the same transaction. A refusal writes none.")?;
     let (events, _) = bursar.journal().read(before, 100).await?;
     let answers: Vec<EventAnswer> = events.iter().map(convert::event_answer).collect();
-    demo.result("journal", to_value(&answers)?, &events::table_of(&answers))?;
+    demo.result("journal", to_value(&answers)?, &events::table_of(&answers, &demo.units))?;
     demo.step(
         "Verification",
         "Recompute every balance from its holds and postings, and compare it with the stored one.",
@@ -215,12 +221,14 @@ async fn journal(demo: &mut Demo, bursar: &Bursar, before: u64) -> Result<bool, 
 fn next_steps(demo: &mut Demo, context: &Context, names: &Names, url: &str) -> Result<(), Problem> {
     let Names { org, agent, .. } = names;
     let bursar = screen::command_on(url, &context.tenant);
+    let usd = |amount: &str| format!("{agent}={amount}usd");
     let examples = [
-        (format!("budget show {org}"), ""),
-        (format!("hold place {agent}=50000 --ttl-ms 60000"), "# then: hold commit ID --actual 42000"),
-        ("hold place anything=1 --limit 3:day".to_owned(), "# needs no budget; the fourth is refused"),
+        (format!("budget show {agent}"), "# also shows what its parents have left"),
+        (format!("hold place {} --ttl 10m", usd("0.05")), "# then: hold commit ID --actual 0.042usd"),
+        ("post requests=1 --limit 3:day".to_owned(), "# needs no budget; the fourth is refused"),
+        (format!("job enqueue media video.generate --charge {}", usd("0.05")), "# the end of the job settles its hold"),
         (format!("budget freeze {agent}"), "# then a charge is refused"),
-        ("command submit FILE --key K".to_owned(), "# charges, redemptions and jobs as JSON"),
+        (format!("budget show {org}"), ""),
         (format!("journal list --stream scope:{agent}"), ""),
         ("doctor".to_owned(), ""),
     ];
@@ -231,25 +239,15 @@ fn next_steps(demo: &mut Demo, context: &Context, names: &Names, url: &str) -> R
 }
 
 async fn show(demo: &mut Demo, bursar: &Bursar, names: &Names, name: &str) -> Result<(), Problem> {
-    let mut views: Vec<BudgetView> = Vec::new();
+    let mut answers: Vec<BudgetAnswer> = Vec::new();
     for scope in [&names.org, &names.team, &names.agent] {
-        views.extend(bursar.ledger().budget(scope).await?);
+        answers.extend(bursar.ledger().budget(scope).await?.as_ref().map(convert::budget_answer));
     }
-    let rows = views.iter().flat_map(|view| {
-        let limited = view.balances.iter().filter(|balance| balance.limit.is_some());
-        limited.map(move |balance| {
-            vec![
-                view.scope.to_string(),
-                balance.window.to_string(),
-                cell(balance.limit),
-                balance.posted.to_string(),
-                balance.held.to_string(),
-                cell(balance.remaining),
-            ]
-        })
-    });
+    answers.iter().for_each(|budget| demo.units.put(budget));
+    let rows = answers
+        .iter()
+        .flat_map(|budget| balances::limited(budget).map(|balance| [vec![budget.scope.to_string()], balance].concat()));
     let human = table(&["SCOPE", "WINDOW", "LIMIT", "POSTED", "HELD", "REMAINING"], &rows.collect::<Vec<_>>());
-    let answers: Vec<BudgetAnswer> = views.iter().map(convert::budget_answer).collect();
     demo.result(name, to_value(&answers)?, &human)
 }
 

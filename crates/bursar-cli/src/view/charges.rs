@@ -8,13 +8,8 @@ use crate::moment::moment;
 use crate::output::table;
 use crate::units::Units;
 
-/// Describes what a command did, with amounts in their smallest parts.
-pub(crate) fn command(done: &CommandAnswer) -> String {
-    command_in(done, &Units::default())
-}
-
 /// Describes what a command did.
-pub(crate) fn command_in(done: &CommandAnswer, units: &Units) -> String {
+pub(crate) fn command(done: &CommandAnswer, units: &Units) -> String {
     let outcome = match (done.dry_run, done.replayed) {
         (true, _) => "would be done; nothing was written (dry run)",
         (_, true) => "was done before under this key; this is the first answer (replay)",
@@ -32,12 +27,12 @@ pub(crate) fn command_in(done: &CommandAnswer, units: &Units) -> String {
         };
         lines.push(format!("{} {expiry}", hold.id));
         lines.extend(amounts(&hold.charges));
-        lines.push(remaining(&hold.charges, units));
+        lines.extend(some_remaining(&hold.charges, units));
     }
     if !done.posted.is_empty() {
         lines.push("posted".into());
         lines.extend(amounts(&done.posted));
-        lines.push(remaining(&done.posted, units));
+        lines.extend(some_remaining(&done.posted, units));
     }
     for grant in &done.grants {
         let payload = grant.payload.as_ref().map_or("(payload no longer stored)", |payload| payload.as_str());
@@ -52,13 +47,8 @@ pub(crate) fn enqueued(id: &str, created: bool) -> String {
     format!("{id} {}", if created { "enqueued" } else { "was already enqueued under this key" })
 }
 
-/// Describes a hold that was committed or released, with amounts in their smallest parts.
-pub(crate) fn settled(settled: &SettledAnswer) -> String {
-    settled_in(settled, &Units::default())
-}
-
 /// Describes a hold that was committed or released.
-pub(crate) fn settled_in(settled: &SettledAnswer, units: &Units) -> String {
+pub(crate) fn settled(settled: &SettledAnswer, units: &Units) -> String {
     let mut lines = vec![format!("{} is {}", settled.id, settled.state)];
     for ChargeAnswer { scope, amount, actual, .. } in &settled.charges {
         let show = |amount: i64| units.show(scope, amount);
@@ -81,12 +71,17 @@ pub(crate) fn settled_in(settled: &SettledAnswer, units: &Units) -> String {
     lines.join("\n")
 }
 
+/// Formats what charges left of each limit. The answer about an earlier hold has no balances.
+fn some_remaining(charges: &[ChargeAnswer], units: &Units) -> Option<String> {
+    charges.iter().any(|charged| !charged.balances.is_empty()).then(|| remaining(charges, units))
+}
+
 /// Formats what charges left of each limit.
 pub(crate) fn remaining(charges: &[ChargeAnswer], units: &Units) -> String {
     let rows = charges.iter().flat_map(|charged| {
         charged.balances.iter().map(|balance| {
             let scope = balance.scope.as_ref().unwrap_or(&charged.scope);
-            let window = balance.window.shown(Some(balance.limit));
+            let window = balance.window.shown_in(Some(balance.limit), units.of(scope));
             vec![scope.to_string(), window, units.show(scope, balance.limit), units.show(scope, balance.remaining)]
         })
     });

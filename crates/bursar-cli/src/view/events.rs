@@ -15,16 +15,11 @@ use crate::units::Units;
 pub(crate) async fn print_history(items: Vec<EventAnswer>, context: &Context) -> Result<(), Problem> {
     let page = Page { items, next: None };
     let units = if context.out.is_json() { Units::default() } else { Units::listed(context).await };
-    context.out.data(&page, || table_in(&page.items, &units))
-}
-
-/// Formats events as a table, with amounts in their smallest parts.
-pub(crate) fn table_of(events: &[EventAnswer]) -> String {
-    table_in(events, &Units::default())
+    context.out.data(&page, || table_of(&page.items, &units))
 }
 
 /// Formats events as a table.
-pub(crate) fn table_in(events: &[EventAnswer], units: &Units) -> String {
+pub(crate) fn table_of(events: &[EventAnswer], units: &Units) -> String {
     let rows = events.iter().map(|event| {
         vec![
             event.position.to_string(),
@@ -61,7 +56,8 @@ fn summary(event: &EventAnswer, units: &Units) -> String {
     };
     let window = || {
         let fields = serde_json::from_value::<WindowFields>(data.clone()).unwrap_or_default();
-        fields.shown(data["limit"].as_i64())
+        let unit = own.as_ref().map(|scope| units.of(scope).clone()).unwrap_or_default();
+        fields.shown_in(data["limit"].as_i64(), &unit)
     };
     let charges = |amount: &str| {
         let each = data["charges"].as_array().into_iter().flatten().map(|charge| {
@@ -115,6 +111,6 @@ fn limits(budget: &Value) -> String {
     let decimals = budget["unit_decimals"].as_u64().and_then(|decimals| u8::try_from(decimals).ok());
     let unit = Unit::of(budget["unit"].as_str().unwrap_or_default(), budget["unit_symbol"].as_str(), decimals);
     let limits = serde_json::from_value::<Vec<LimitBody>>(budget["limits"].clone()).unwrap_or_default();
-    let shown = |limit: &LimitBody| format!("{} over {}", unit.format(limit.amount), limit.shown());
+    let shown = |limit: &LimitBody| format!("{} over {}", unit.format(limit.amount), limit.shown_in(&unit));
     limits.iter().map(shown).collect::<Vec<_>>().join(", ")
 }

@@ -1,6 +1,7 @@
 //! Jobs and their attempts.
 
-use bursar::JobState;
+use bursar::notation::about;
+use bursar::{JobState, Time};
 use bursar_wire::Page;
 use bursar_wire::job::{AttemptAnswer, CostAnswer, FinishedAnswer, JobAnswer};
 use bursar_wire::problem::Problem;
@@ -87,10 +88,12 @@ fn attempt(attempt: &AttemptAnswer) -> String {
     let AttemptAnswer { attempt: number, worker, began_at, ended_at, end, error, .. } = attempt;
     let outcome = match (end, error) {
         (None, _) => "running".to_owned(),
-        (Some(_), Some(error)) => format!("{} {}: {}", cell(ended_at.as_ref()), error.kind, error.message),
-        (Some(end), None) => format!("{} {end}", cell(ended_at.as_ref())),
+        (Some(_), Some(error)) => format!("{}: {}", error.kind, error.message),
+        (Some(end), None) => end.to_string(),
     };
-    format!("attempt {number} by {worker} from {}: {outcome}", cell(began_at.as_ref()))
+    let time = |text: &Option<String>| text.as_ref()?.parse::<Time>().ok();
+    let took = time(began_at).zip(time(ended_at)).map(|(began, ended)| format!(", took {}", about(ended.since(began))));
+    format!("attempt {number} by {worker}, began {}{}: {outcome}", moment(began_at.as_ref()), took.unwrap_or_default())
 }
 
 /// Shortens a text to fit a cell.

@@ -381,9 +381,9 @@ fn flags_override_the_environment_and_conflicting_targets_are_errors() {
     let empty = run(&nothing, &["--server", url, "budget", "list"]).exits(2);
     assert!(empty.err.contains("BURSAR_TOKEN_FILE") && empty.err.contains("is empty"), "{}", empty.err);
     // A bad token, a missing token, a bad URL.
-    let unknown = run(&[], &["--server", url, "--token", "nobody", "budget", "list", "--json"]).exits(1);
+    let unknown = run(&[], &["--server", url, "--token", "nobody", "budget", "list", "--json"]).exits(7);
     assert_eq!(unknown.problem()["type"], "/problems/unauthorized");
-    let missing = run(&[], &["--server", url, "budget", "list"]).exits(1);
+    let missing = run(&[], &["--server", url, "budget", "list"]).exits(7);
     assert!(missing.err.contains("hint: set BURSAR_TOKEN"), "{}", missing.err);
     for url in ["nowhere", "ftp://x", "http://a@b"] {
         run(&[], &["--server", url, "budget", "list"]).exits(2);

@@ -10,10 +10,13 @@ use crate::workdir::Workdir;
 fn the_tour_explains_the_steps_and_can_reuse_its_folder() {
     let dir = Workdir::empty();
     let first = dir.run(&["dev", "--tour"]).exits(0);
-    for part in ["A command", "freed 80,000", "refused: team:", "replayed: true", "hold.committed", "Try next"] {
+    for part in ["A command", "freed $0.08", "refused: team:", "replayed: true", "hold.committed", "Try next"] {
         assert!(first.out.contains(part), "{part} is missing in\n{}", first.out);
     }
     assert!(!first.out.contains('\u{1b}'), "the output must have no colours");
+    for raw in ["00000", "0,000", "-ms", "micro"] {
+        assert!(!first.out.contains(raw), "{raw} is not how people write it:\n{}", first.out);
+    }
     assert_eq!(first.err, "");
     let second = dir.json(&["dev", "--tour"]);
     assert_eq!(second["replayed"]["replayed"], true);
@@ -33,10 +36,19 @@ fn the_commands_that_the_tour_suggests_can_be_typed() {
     let dir = Workdir::empty();
     let told = dir.run(&["dev", "--tour", "--data", "a folder", "--tenant", "blue"]).exits(0).out;
     let (_, suggested) = told.split_once("Try next:\n").unwrap();
-    let budget = suggested.lines().next().unwrap().trim();
-    assert!(budget.contains("--database 'sqlite://a folder/bursar.db' --tenant blue budget show org:acme-1"), "{told}");
-    let output = Command::new("sh").args(["-c", budget]).current_dir(dir.0.path()).output().unwrap();
-    assert!(output.status.success() && String::from_utf8(output.stdout).unwrap().contains("org:acme-1"), "{budget}");
+    let options = "--database 'sqlite://a folder/bursar.db' --tenant blue ";
+    assert!(suggested.starts_with(&format!("   {} {options}", env!("CARGO_BIN_EXE_bursar"))), "{told}");
+    let commands: Vec<&str> = suggested.lines().filter(|line| line.contains(options)).collect();
+    assert_eq!(commands.len(), 8, "{told}");
+    for command in commands {
+        let output = Command::new("sh")
+            .args(["-c", command])
+            .current_dir(dir.0.path())
+            .env("BURSAR_LISTEN", "127.0.0.1:0")
+            .output();
+        let output = output.unwrap();
+        assert!(output.status.success() && !output.stdout.is_empty(), "{command}: {output:?}");
+    }
 }
 
 #[test]

@@ -49,7 +49,7 @@ fn a_job_is_enqueued_leased_and_completed() {
     assert_eq!(kinds, ["job.succeeded", "job.leased", "job.enqueued"]);
     assert_eq!(events["items"][1]["data"]["worker"], "w1");
     let text_output = dir.run(&["job", "show", &id]).exits(0);
-    assert!(text_output.out.contains("attempt 1 by w1"), "{}", text_output.out);
+    assert!(text_output.out.contains("attempt 1 by w1, began "), "{}", text_output.out);
     dir.problem(4, &["job", "show", "job_00000000000000000000000000"]);
 }
 
@@ -161,4 +161,48 @@ fn completing_a_job_settles_its_actual_cost() {
     assert_eq!(done["cost"], json!([{ "scope": "team", "amount": 25 }]));
     assert_eq!(dir.json(&["job", "show", &id])["cost"], json!([{ "scope": "team", "amount": 25 }]));
     assert_eq!(dir.json(&["budget", "show", "team"])["balances"][0]["posted"], 25);
+}
+
+#[test]
+fn a_job_is_enqueued_with_its_hold_in_one_command() {
+    let dir = Workdir::ready();
+    dir.run(&["budget", "define", "org", "--limit", "1usd:day"]).exits(0);
+    let enqueue = ["job", "enqueue", "media", "encode", "--charge", "org=0.40usd", "--key", "order-7"];
+    let done = dir.json(&enqueue);
+    let job = text(&done["jobs"][0]["id"]);
+    assert_eq!(dir.json(&["job", "show", job])["hold"], done["hold"]["id"]);
+    // The job's key finds the job and its hold.
+    let again = dir.json(&enqueue);
+    assert_eq!((&again["jobs"][0]["created"], &again["hold"]["id"]), (&json!(false), &done["hold"]["id"]));
+    let told = dir.run(&enqueue).exits(0).out;
+    assert!(told.contains("is held until its job ends") && !told.contains("REMAINING"), "{told}");
+    // Nothing is enqueued that its budget does not admit.
+    let refused = dir.run(&["job", "enqueue", "media", "encode", "--charge", "org=0.61usd"]).exits(3);
+    assert!(refused.err.contains("org has $0.60 left of $1.00"), "{}", refused.err);
+    let unknown = dir.run(&["job", "enqueue", "media", "encode", "--charge", "orgg=1"]).exits(4);
+    assert!(unknown.err.contains("did you mean org?"), "{}", unknown.err);
+    assert_eq!(dir.json(&["job", "list"])["items"].as_array().unwrap().len(), 1);
+    dir.json(&["job", "lease", "--queue", "media"]);
+    let ended = dir.run(&["job", "complete", job, "--fence", "1", "--usage", "0.25usd"]).exits(0).out;
+    assert!(ended.contains("$0.25 on org"), "{ended}");
+    assert_eq!(dir.json(&["budget", "show", "org"])["balances"][0]["remaining"], 750_000);
+    dir.run(&["job", "enqueue", "--file", "jobs.json", "--charge", "org=1"]).exits(2);
+}
+
+#[test]
+fn a_fence_that_the_job_never_had_is_not_taken_for_a_lost_lease() {
+    let dir = Workdir::ready();
+    let job = enqueue(&dir, &["q", "work"]);
+    dir.json(&["job", "lease", "--queue", "q", "--worker", "ada"]);
+    for report in
+        [&["heartbeat"][..], &["complete"], &["return"], &["snooze", "--delay", "1m"], &["fail", "--error", "e"]]
+    {
+        let ran = dir.run(&[&["job"], report, &[&job, "--fence", "99"]].concat()).exits(5);
+        assert!(ran.err.contains("never had a lease with the fence 99: its current one has 1, by ada"), "{}", ran.err);
+        assert!(!ran.err.contains("stop working"), "{}", ran.err);
+    }
+    dir.run(&["job", "return", &job, "--fence", "1"]).exits(0);
+    dir.json(&["job", "lease", "--queue", "q"]);
+    let lost = dir.run(&["job", "complete", &job, "--fence", "1"]).exits(5);
+    assert!(lost.err.contains("no longer current") && lost.err.contains("stop working on the job"), "{}", lost.err);
 }

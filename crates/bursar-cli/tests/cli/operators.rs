@@ -22,7 +22,7 @@ fn operator_tokens_are_listed_rotated_and_revoked() {
         ask(token, &["verify"]).exits(0);
     }
     ask(second, &["token", "revoke", id]).exits(0);
-    ask(&first, &["verify"]).exits(1);
+    ask(&first, &["verify"]).exits(7);
     ask(second, &["verify"]).exits(0);
     let shown = ask(second, &["token", "show", id, "--json"]).exits(0);
     assert!(shown.out.contains("\"revoked\""), "{}", shown.out);

@@ -102,6 +102,16 @@ fn a_name_that_resembles_another_gets_a_suggestion() {
     let enqueued = dir.run(&["job", "enqueue", "medai", "video.encode"]).exits(0);
     assert!(enqueued.err.contains("warning: the queue medai is new; did you mean media?"), "{}", enqueued.err);
     assert_eq!(dir.run(&["job", "enqueue", "medai", "video.encode"]).exits(0).err, "", "it exists now");
+    let paused = dir.run(&["queue", "pause", "mediaa"]).exits(4);
+    assert!(paused.err.contains("there is no queue mediaa; nothing was changed; --create"), "{}", paused.err);
+    assert!(paused.err.contains("did you mean media?"), "{}", paused.err);
+    dir.run(&["queue", "show", "mediaa"]).exits(4);
+    dir.run(&["queue", "pause", "later", "--create"]).exits(0);
+    dir.run(&["queue", "show", "later"]).exits(0);
+    let schedule = ["schedule", "set", "n", "--cron", "@daily", "--kind", "k", "--queue"];
+    let set = dir.run(&[&schedule[..], &["mediaa"]].concat()).exits(0);
+    assert!(set.err.contains("warning: the queue mediaa is new; did you mean media?"), "{}", set.err);
+    assert_eq!(dir.run(&[&schedule[..], &["media"]].concat()).exits(0).err, "");
     let filtered = dir.run(&["job", "list", "--queue", "mediaa"]).exits(0);
     assert!(filtered.err.contains("there is no queue mediaa; did you mean"), "{}", filtered.err);
     let kind = dir.run(&["job", "list", "--kind", "video.encod"]).exits(0);
@@ -112,10 +122,90 @@ fn a_name_that_resembles_another_gets_a_suggestion() {
     let journal = dir.run(&["journal", "list", "--kind", "budgets"]).exits(2);
     assert!(journal.err.contains("did you mean budget?"), "{}", journal.err);
     assert!(dir.run(&["journal", "list", "--kind", "budget.defined"]).exits(0).out.contains("agent:scout"));
-    for (word, meant) in [("create", "define"), ("get", "show"), ("ls", "list")] {
-        let ran = dir.run(&["budget", word, "x"]).exits(2);
-        assert!(ran.err.contains(&format!("'{meant}'")), "{word}: {}", ran.err);
+    dir.run(&["schedule", "set", "nightly", "--cron", "@daily", "--kind", "k", "--queue", "media"]).exits(0);
+    for action in ["show", "run", "pause", "resume", "remove"] {
+        let ran = dir.run(&["schedule", action, "nightyl"]).exits(4);
+        assert!(ran.err.contains("there is no schedule nightyl; did you mean nightly?"), "{action}: {}", ran.err);
     }
+    let ran = dir.run(&["schedule", "set", "nightyl", "--kind", "k"]).exits(2);
+    assert!(ran.err.contains("a new one needs --cron; nothing was changed; did you mean nightly?"), "{}", ran.err);
+}
+
+#[test]
+fn a_word_of_another_tool_gets_the_one_that_is_meant() {
+    let dir = Workdir::empty();
+    let hold = "hold_00000000000000000000000000";
+    for (args, meant) in [
+        (&["budget", "create", "x"][..], "'define'"),
+        (&["budget", "get", "x"], "'show'"),
+        (&["budget", "ls"], "'list'"),
+        (&["init"], "'migrate'"),
+        (&["start"], "'serve'"),
+        (&["enqueue", "media", "x"], "'job enqueue'"),
+        (&["commit", hold], "'hold commit'"),
+        (&["journal", "list", "-n", "5"], "write --most"),
+        (&["job", "list", "--limit", "5"], "write --most"),
+        (&["hold", "commit", hold, "--amount", "1"], "write --actual"),
+        (&["hold", "commit", hold, "0.42usd"], "write --actual 0.42usd"),
+        (&["budget", "define", "a", "5usd:day"], "write --limit 5usd:day"),
+    ] {
+        let ran = dir.run(args).exits(2);
+        assert!(ran.err.contains(meant) && !ran.err.contains("--timeout"), "{args:?}: {}", ran.err);
+    }
+}
+
+#[test]
+fn a_wrong_argument_says_what_to_write() {
+    let dir = Workdir::ready();
+    dir.run(&["budget", "define", "agent:scout", "--limit", "$2:day"]).exits(0);
+    assert_eq!(dir.json(&["budget", "show", "agent:scout"])["unit"], "usd", "a quoted $ is a dollar");
+    let schedule = ["schedule", "set", "n", "--queue", "q", "--kind", "k"];
+    for (args, words) in [
+        (&["hold", "place", "agent:scout", "0.50"][..], "agent:scout=0.50usd"),
+        (&["hold", "place", "50"], "SCOPE=AMOUNT"),
+        // What a shell leaves of $1.50, $0.50 and $5.
+        (&["hold", "place", "agent:scout=.50"], "the shell has replaced it: write 25usd, not $25"),
+        (&["post", "agent:scout=bash.50"], "the shell has replaced it"),
+        (&["budget", "credit", "agent:scout", ""], "the shell has replaced it"),
+        (&["budget", "define", "a", "--limit", ":day"], "the shell has replaced it"),
+        (&["budget", "define", "a", "--limit", "5:day@Europe/Berln"], "did you mean Europe/Berlin?"),
+        (&["budget", "define", "a", "--limit", "5:week@berlin:sunday"], "did you mean Europe/Berlin?"),
+        (&[&schedule[..], &["--cron", "@daily", "--zone", "Europe/Berln"]].concat(), "did you mean Europe/Berlin?"),
+        (&["job", "lease", "--queue", "q", "--wait", "5m"], "must be at most 1m"),
+        (&[&schedule[..], &["--cron", "0", "3", "*", "*", "*"]].concat(), "--cron '0 3 * * *'"),
+    ] {
+        let ran = dir.run(args).exits(2);
+        assert!(ran.err.contains(words), "{args:?}: {}", ran.err);
+    }
+    let missing = dir.run(&["--database", "sqlite://no such/x.db", "migrate"]).exits(1);
+    assert!(
+        missing.err.contains("the folder no such of") && missing.err.contains("mkdir -p 'no such'"),
+        "{}",
+        missing.err
+    );
+    assert_eq!(dir.run(&["--database", "sqlite://no such/x.db", "verify"]).exits(1).err, missing.err);
+    assert_eq!(dir.run(&["--database", "sqlite://no such/x.db", "serve"]).exits(1).err, missing.err);
+    let file = dir.run(&["--database", "sqlite://new.db", "verify"]).exits(1);
+    assert!(file.err.contains("`bursar --database sqlite://new.db migrate`"), "{}", file.err);
+}
+
+#[test]
+fn a_budget_shows_the_limits_and_freezes_of_its_parents() {
+    let dir = Workdir::ready();
+    dir.run(&["budget", "define", "org", "--limit", "25usd:month"]).exits(0);
+    dir.run(&["budget", "define", "team", "--limit", "5usd:day", "--parent", "org"]).exits(0);
+    dir.run(&["budget", "define", "agent", "--limit", "1usd:bucket:0.10usd/h", "--parent", "team"]).exits(0);
+    dir.run(&["budget", "freeze", "org", "--reason", "audit"]).exits(0);
+    let shown = dir.run(&["budget", "show", "agent"]).exits(0).out;
+    assert!(shown.contains("frozen  by its parent org, until unfrozen (audit)"), "{shown}");
+    assert!(shown.contains("bucket:1.00usd:0.10usd/h"), "{shown}");
+    let (_, parents) = shown.split_once("A charge to agent counts for its parents as well:").unwrap();
+    let rows: Vec<&str> = parents.lines().skip(2).map(|line| line.split_whitespace().next().unwrap()).collect();
+    assert_eq!(rows, ["team", "org"], "{shown}");
+    assert!(parents.contains("$5.00") && parents.contains("$25.00"), "{shown}");
+    let json = dir.json(&["budget", "show", "agent"]);
+    assert_eq!((&json["frozen"], &json["parents"][1]["frozen"]), (&false.into(), &true.into()), "{json}");
+    assert!(!dir.run(&["budget", "show", "org"]).exits(0).out.contains("parents"));
 }
 
 #[test]
@@ -181,15 +271,20 @@ fn a_missing_or_wrong_token_is_named_as_the_command_line_takes_it() {
     BufReader::new(serve.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let url = line.trim().trim_start_matches("listening on ").to_owned();
     let run = |args: &[&str]| dir.run(&[&["--server", url.as_str()], args].concat());
-    let none = run(&["budget", "list"]).exits(1);
+    let none = run(&["budget", "list"]).exits(7);
     assert!(none.err.contains("none was given") && none.err.contains("BURSAR_TOKEN"), "{}", none.err);
     assert!(!none.err.contains("Authorization"), "{}", none.err);
-    let wrong = run(&["--token", "bad", "budget", "list"]).exits(1);
+    let wrong = run(&["--token", "bad", "budget", "list"]).exits(7);
     assert!(wrong.err.contains("does not accept the token"), "{}", wrong.err);
     let doctor = run(&["--token", "0123456789abcdef0123456789abcdef", "doctor"]).exits(0);
     assert!(doctor.out.contains("server") && doctor.out.contains("accepts the token"), "{}", doctor.out);
     let doctor = run(&["doctor"]).exits(1);
     assert!(doctor.out.contains("--token"), "{}", doctor.out);
+    let viewer = dir.json(&["token", "create", "ada", "--role", "viewer"]);
+    let viewer = ["--token", text(&viewer["token"])];
+    run(&[&viewer[..], &["budget", "list"]].concat()).exits(0);
+    let forbidden = run(&[&viewer[..], &["budget", "define", "a", "--limit", "1:day"]].concat()).exits(7);
+    assert!(forbidden.err.contains("viewer"), "{}", forbidden.err);
     // A server on the configured address is not a fault.
     let address = url.trim_start_matches("http://");
     let port = dir.run_in(&[("BURSAR_LISTEN", address)], &["doctor", "--component", "port"], "").exits(0);

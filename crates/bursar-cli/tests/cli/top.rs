@@ -15,7 +15,7 @@ fn top_is_the_same_over_a_server() {
     both.run(0, &["job", "lease", "media", "--worker", "encoder-1"], "");
     both.run(0, &["budget", "define", "near", "--limit", "100:lifetime"], "");
     both.run(0, &["budget", "define", "far", "--limit", "100:lifetime"], "");
-    both.run(0, &["budget", "define", "stopped", "--limit", "100:lifetime"], "");
+    both.run(0, &["budget", "define", "stopped", "--limit", "1usd:bucket:0.10usd/h"], "");
     both.run(0, &["post", "near=80"], "");
     both.run(0, &["hold", "place", "near=12", "--ttl-ms", "600000"], "");
     both.run(0, &["post", "far=10"], "");
@@ -39,7 +39,9 @@ fn top_is_the_same_over_a_server() {
     }
     for ran in both.run(0, &["top", "--once"], "") {
         assert!(!ran.out.contains('\x1b'), "--once prints no terminal codes");
-        for words in ["mail (paused)", "encoder-1", "near", "92 %", "frozen", "OLDEST WAITING"] {
+        for words in
+            ["mail (paused)", "encoder-1", "near", "92 %", "frozen", "bucket:1.00usd:0.10usd/h", "OLDEST WAITING"]
+        {
             assert!(ran.out.contains(words), "{words}: {}", ran.out);
         }
         assert!(!ran.out.contains("far "), "{}", ran.out);

@@ -1,7 +1,10 @@
 //! `bursar dev`: the fleet, the screen and the port.
 
+use std::io::Read;
 use std::net::TcpListener;
-use std::process::Command;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
@@ -15,6 +18,34 @@ fn start(data: &str, more: &[&str]) -> Process {
 fn token(screen: &[String]) -> String {
     let token = screen.iter().find_map(|line| line.strip_prefix("export BURSAR_TOKEN="));
     token.expect("the screen has the token").to_owned()
+}
+
+/// Types every command of a screen as it stands, in a shell that has only its usual variables.
+fn type_suggestions(screen: &[String], folder: &Path, expected: usize) {
+    let lines = screen.join("\n");
+    let (_, lines) = lines.split_once("In another terminal, in this folder:\n").unwrap();
+    let (commands, http) = lines.split_once("\nOver HTTP, after the export below:\n").unwrap();
+    // A command may be broken into two lines.
+    let commands = commands.replace("\\\n", " ");
+    assert_eq!(commands.lines().count(), expected, "{commands}");
+    for line in commands.lines() {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", line]).current_dir(folder).env_clear().env("PATH", "/usr/bin:/bin");
+        let mut child = shell.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut first = [0; 1];
+        let read = child.stdout.as_mut().unwrap().read(&mut first).unwrap();
+        if line.ends_with(" top") {
+            // It goes on until its reader is gone.
+            drop(child.stdout.take());
+        }
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success() && read == 1, "{line}: {output:?}");
+    }
+    let (curl, rest) = http.split_once("\nThe operator token").unwrap();
+    let export = rest.lines().find(|line| line.starts_with("export ")).unwrap();
+    let output = Command::new("sh").args(["-c", &format!("{export}\n{curl}")]).output().unwrap();
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{curl}: {output:?}"));
+    assert!(answer["items"].is_array(), "{curl}: {answer}");
 }
 
 /// Returns the jobs in a state.
@@ -40,14 +71,7 @@ fn dev_works_until_it_is_stopped_and_warns_against_production_use() {
         assert!(began.elapsed() < TIMEOUT, "workers lease jobs");
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
-    // What it suggests can be typed as it stands, while it runs. The command may be broken into two lines.
-    let lines = screen.join("\n");
-    let (before, _) = lines.split_once("acme/research/scout\n").unwrap();
-    let begin = before.rfind("\n  /").unwrap();
-    let typed = format!("{}acme/research/scout", &before[begin..]);
-    let output = Command::new("sh").args(["-c", &typed]).output().unwrap();
-    assert!(output.status.success(), "{typed}: {output:?}");
-    assert!(String::from_utf8(output.stdout).unwrap().contains("day"), "{typed}");
+    type_suggestions(&screen, Path::new("."), 1);
     let (code, rest) = process.stop();
     assert_eq!((code, rest.as_str()), (Some(0), ""), "it ends without a warning");
 
@@ -93,4 +117,49 @@ fn dev_uses_the_next_free_port_and_says_so() {
     let told = format!("Port {port} is taken: this server uses {used} instead.");
     assert!(screen.contains(&told), "{screen:?}");
     assert_eq!(process.stop().0, Some(0));
+}
+
+#[test]
+fn what_dev_prints_can_be_typed_when_cargo_runs_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("target/release/bursar");
+    std::fs::create_dir_all(program.parent().unwrap()).unwrap();
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_bursar"), &program).unwrap();
+    let manifest = folder.path().join("crates/bursar-cli").display().to_string();
+    let libraries = format!("{}/target/release/deps", folder.path().display());
+    // `cargo run` passes the path from the folder that it is called in, and adds variables and folders to search.
+    let env = [
+        ("CARGO", "/usr/local/cargo/bin/cargo"),
+        ("CARGO_MANIFEST_DIR", &manifest),
+        ("CARGO_PKG_NAME", "bursar-cli"),
+        ("LD_LIBRARY_PATH", &libraries),
+        ("PATH", "/usr/local/cargo/bin:/usr/bin:/bin"),
+    ];
+    let mut cargo = Command::new(&program);
+    cargo.arg0("target/release/bursar").current_dir(folder.path());
+    let process = Process::run_by(cargo, &["dev", "--listen", "127.0.0.1:0"], &env);
+    let screen = process.screen();
+    assert!(screen.contains(&"  target/release/bursar dead list".to_owned()), "{screen:?}");
+    type_suggestions(&screen, folder.path(), 4);
+    assert_eq!(process.stop().0, Some(0));
+}
+
+#[test]
+fn a_folder_is_served_by_one_dev_at_a_time_with_one_token() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().display().to_string();
+    let first = start(&data, &["--quiet"]);
+    let old = token(&first.screen());
+    let (code, told) = Process::fails(&["dev", "--data", &data, "--listen", "127.0.0.1:0"], &[]);
+    assert_eq!(code, Some(5), "{told}");
+    assert!(told.contains(&format!("already serves {data} at http://{} (process ", first.address)), "{told}");
+    assert!(told.contains("nothing was started") && told.contains("--data"), "{told}");
+    assert_eq!(first.request(&old, "GET", "/v1/budgets", Value::Null).0, 200, "the first one goes on");
+    // The lock ends with its process, even if that is killed.
+    drop(first);
+    let second = start(&data, &["--quiet"]);
+    let new = token(&second.screen());
+    assert_eq!(second.request(&new, "GET", "/v1/budgets", Value::Null).0, 200);
+    assert_eq!(second.request(&old, "GET", "/v1/budgets", Value::Null).0, 401, "the earlier token is revoked");
+    assert_eq!(second.stop().0, Some(0));
 }

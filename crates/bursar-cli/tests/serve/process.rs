@@ -33,7 +33,10 @@ pub(crate) fn now() -> Instant {
 }
 
 fn command(args: &[&str], env: &[(&str, &str)]) -> Child {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bursar"));
+    spawn(Command::new(env!("CARGO_BIN_EXE_bursar")), args, env)
+}
+
+fn spawn(mut command: Command, args: &[&str], env: &[(&str, &str)]) -> Child {
     for name in ["DATABASE", "LISTEN", "OPERATOR_TOKEN", "OPERATOR_TOKEN_FILE", "JWT_SECRET", "JWT_PUBLIC_KEY"] {
         command.env_remove(format!("BURSAR_{name}"));
     }
@@ -47,7 +50,12 @@ impl Process {
     }
 
     pub(crate) fn start_with(args: &[&str], env: &[(&str, &str)]) -> Process {
-        let mut child = command(args, env);
+        Process::run_by(Command::new(env!("CARGO_BIN_EXE_bursar")), args, env)
+    }
+
+    /// Starts the program as a command has it prepared: by another path, or in another folder.
+    pub(crate) fn run_by(program: Command, args: &[&str], env: &[(&str, &str)]) -> Process {
+        let mut child = spawn(program, args, env);
         let stderr = Says::on(child.stderr.take().unwrap());
         let stdout = Says::on(child.stdout.take().unwrap());
         let address = loop {
@@ -65,7 +73,12 @@ impl Process {
 
     /// Starts a server that must fail; returns its exit code and standard error.
     pub(crate) fn try_start(url: &str, listen: &str, env: &[(&str, &str)]) -> (Option<i32>, String) {
-        let output = command(&["serve", "--database", url, "--listen", listen], env).wait_with_output().unwrap();
+        Process::fails(&["serve", "--database", url, "--listen", listen], env)
+    }
+
+    /// Runs a command that must end by itself; returns its exit code and standard error.
+    pub(crate) fn fails(args: &[&str], env: &[(&str, &str)]) -> (Option<i32>, String) {
+        let output = command(args, env).wait_with_output().unwrap();
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     }
 

@@ -35,8 +35,10 @@ impl FromStr for Amount {
         let (negative, rest) = given.strip_prefix('-').map_or((false, given), |rest| (true, rest));
         let start = rest.find(|sign: char| sign.is_ascii_digit()).ok_or_else(|| bad(form))?;
         let (symbol, rest) = rest.split_at(start);
-        if symbol.ends_with('.') {
-            return Err(bad("has no digit before the point: write 0.5 instead of .5"));
+        match symbol.strip_suffix('.') {
+            None => {}
+            Some("") => return Err(bad("has no digit before the point: write 0.5 instead of .5")),
+            Some(_) => return Err(bad(form)),
         }
         let number = |sign: char| sign.is_ascii_digit() || ".,_".contains(sign);
         let (number, suffix) = rest.split_at(rest.find(|sign| !number(sign)).unwrap_or(rest.len()));
@@ -64,7 +66,7 @@ impl FromStr for Amount {
 }
 
 impl Amount {
-    /// Returns the name of the unit that was written, such as `usd` in `25usd` and in `1.5kusd`.
+    /// Returns the name of the unit that was written, such as `usd` in `25usd`, in `1.5kusd` and in `$25`.
     ///
     /// Letters for thousand, million and billion before a name that is not built in are taken for part of the name.
     pub fn unit_name(&self) -> Option<&str> {
@@ -73,7 +75,10 @@ impl Amount {
             Some(rest) if rest.is_empty() || Unit::is_built_in(rest) => rest,
             _ => &self.suffix,
         };
-        (!name.is_empty()).then_some(name)
+        match name {
+            "" => Unit::name_of_symbol(&self.symbol),
+            name => Some(name),
+        }
     }
 
     /// Returns the amount in the smallest parts of `unit`. Refuses another unit, and an amount that is not a whole
@@ -210,6 +215,7 @@ mod tests {
             (&none, "25usd", "amount \"25usd\" names the unit \"usd\", but the budget has no unit: write 25"),
             (&usd, "10,50", "amount \"10,50\" has a comma that does not separate thousands: write 10.50"),
             (&usd, ".5", "amount \".5\" has no digit before the point: write 0.5"),
+            (&usd, "bash.50", "amount \"bash.50\" is not an amount: write a number such as 25"),
             (&usd, "5.", "amount \"5.\" is not an amount"),
             (&usd, "1.2.3", "amount \"1.2.3\" is not an amount"),
             (&usd, "", "amount \"\" is not an amount: write a number such as 25"),
@@ -231,6 +237,9 @@ mod tests {
             ("1.5kusd", Some("usd")),
             ("25 tokens", Some("tokens")),
             ("5kwh", Some("kwh")),
+            ("$25", Some("usd")),
+            ("€1.5k", Some("eur")),
+            ("CHF25", None),
             ("1.5k", None),
             ("25", None),
         ] {

@@ -47,6 +47,7 @@ mod tests {
             let limit = Limit::parse(text, unit).unwrap();
             assert_eq!((limit.amount, limit.window.to_string().as_str()), (amount, window), "{text}");
         }
+        assert_eq!(Limit::written_unit("$25:day").unwrap().as_deref(), Some("usd"));
         assert_eq!(Limit::written_unit("25usd:day").unwrap().as_deref(), Some("usd"));
         assert_eq!(Limit::written_unit("25:day").unwrap(), None);
     }
@@ -64,6 +65,22 @@ mod tests {
         ] {
             let error = Limit::parse(text, &Unit::default()).unwrap_err().to_string();
             assert!(error.starts_with(problem), "{text:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_bucket_is_shown_in_a_unit_with_decimals_as_it_can_be_typed() {
+        let usd = Unit::named("usd");
+        for (text, unit, shown) in [
+            ("0.50usd:bucket:0.01usd/h", &usd, "bucket:0.50usd:0.01usd/h"),
+            ("5:bucket:1/90m", &usd, "bucket:5.00usd:1.00usd/1h30m"),
+            ("500k:bucket:10k/h", &Unit::named("tokens"), "bucket:500000:10000/h"),
+            ("5:month@Europe/Berlin", &usd, "month@Europe/Berlin"),
+        ] {
+            let limit = Limit::parse(text, unit).unwrap();
+            assert_eq!(limit.window.format_in(unit), shown);
+            let again = format!("{}:{shown}", unit.format_typed(limit.amount));
+            assert_eq!(Limit::parse(&again, unit), Ok(limit), "{again}");
         }
     }
 }

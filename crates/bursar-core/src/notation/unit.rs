@@ -36,6 +36,11 @@ impl Unit {
         BUILT_IN.iter().any(|known| known.0.eq_ignore_ascii_case(name))
     }
 
+    /// Returns the name of the built-in unit with this symbol.
+    pub(super) fn name_of_symbol(symbol: &str) -> Option<&'static str> {
+        BUILT_IN.iter().find(|known| known.1 == symbol).map(|known| known.0)
+    }
+
     /// Returns the unit of this name, with a symbol and decimals that replace its defaults.
     pub fn of(name: &str, symbol: Option<&str>, decimals: Option<u8>) -> Unit {
         let unit = Unit::named(name);

@@ -17,13 +17,7 @@ impl fmt::Display for Window {
         match self {
             Window::Lifetime => f.write_str("lifetime"),
             Window::Rolling { length } => write!(f, "rolling:{length}"),
-            Window::Bucket { capacity, refill, length } => {
-                let whole = DURATIONS.iter().find(|unit| Span::from_millis(unit.1) == *length);
-                match whole {
-                    Some((unit, _)) => write!(f, "bucket:{capacity}:{refill}/{unit}"),
-                    None => write!(f, "bucket:{capacity}:{refill}/{length}"),
-                }
-            }
+            Window::Bucket { capacity, refill, length } => write!(f, "bucket:{capacity}:{refill}/{}", per(*length)),
             Window::Calendar { unit, zone, week_start } => {
                 write!(f, "{}@{}", UNITS[*unit as usize].1, zone.as_str())?;
                 match (unit, week_start) {
@@ -35,6 +29,12 @@ impl fmt::Display for Window {
             }
         }
     }
+}
+
+/// Writes the period of a refill: `h` for `1h`.
+fn per(length: Span) -> String {
+    let whole = DURATIONS.iter().find(|unit| Span::from_millis(unit.1) == length);
+    whole.map_or_else(|| length.to_string(), |(unit, _)| (*unit).to_owned())
 }
 
 impl FromStr for Window {
@@ -62,6 +62,18 @@ impl Window {
                 format!("{} has another capacity than the limit's amount: leave the capacity out", quoted(text)),
             )),
             window => Ok(window),
+        }
+    }
+
+    /// Writes the window for people who read amounts in `unit`. If it has decimals, the amounts of a bucket are written in it, as
+    /// [`Limit::parse`](crate::budget::Limit::parse) takes them: `bucket:0.50usd:0.01usd/h`.
+    pub fn format_in(&self, unit: &Unit) -> String {
+        match self {
+            Window::Bucket { capacity, refill, length } if unit.decimals > 0 => {
+                let [capacity, refill] = [*capacity, *refill].map(|amount| unit.format_typed(amount));
+                format!("bucket:{capacity}:{refill}/{}", per(*length))
+            }
+            window => window.to_string(),
         }
     }
 
