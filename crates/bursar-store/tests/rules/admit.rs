@@ -193,7 +193,7 @@ fn empty_and_oversize_commands_are_refused() {
     let from_grant = bursar_core::job::JobSpec { payload_from_grant: true, ..job.clone() };
     let limits = vec!["1/day"; 9].into_iter().map(|_| bursar_core::budget::Limit::new(1, "day".parse().unwrap()));
     let cases = [
-        (Command::default(), "charges must not be empty without a redemption or a job"),
+        (Command::default(), "charges must not be empty without a redemption, a job or a reference"),
         (
             Command { settle: hold, jobs: vec![job.clone()], ..Command::default() },
             "charges must not be empty: there is nothing to hold",
