@@ -24,7 +24,6 @@ mod pg_dump;
 mod progress;
 mod quoting;
 mod server;
-mod similar;
 mod sqlite_file;
 mod suggest;
 mod target;

@@ -3,9 +3,9 @@
 use bursar::{JobKind, Queue, ScheduleName, Scope};
 use bursar_client::{Error, JobQuery};
 use bursar_wire::problem::{Kind, Problem};
+use bursar_wire::similar::{self, question};
 
 use crate::context::Context;
-use crate::similar::{self, question};
 
 /// The most names that a name is compared with.
 const NAMES_MAX: usize = 1_000;
@@ -22,6 +22,8 @@ pub(crate) async fn scope<'a, T>(
     };
     let missing = matches!(error.kind(), Some(Kind::UnknownScope | Kind::NotFound));
     let mut problem = Problem::from(error);
+    // A server suggests a name by itself.
+    let missing = missing && !problem.detail.contains("did you mean ");
     if missing && let Ok(page) = context.client.budgets().list("", None, NAMES_MAX).await {
         let known = || page.items.iter().map(|budget| budget.scope.as_str());
         let similar = scopes.into_iter().find_map(|scope| similar::to(scope.as_str(), known()));

@@ -41,7 +41,7 @@ pub enum Answer {
         clamped: Option<ClampedTtl>,
     },
     /// Units were credited.
-    Credited(Charged),
+    Credited(Credited),
     /// A grant was created.
     Minted {
         /// The grant.
@@ -82,6 +82,22 @@ pub struct BlobAnswer {
     pub found: bool,
 }
 
+/// A credit that was posted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Credited {
+    /// The credit, with what the limits left after it.
+    pub charge: Charged,
+    /// The units credited above all that the scope has spent. With them its limits admit more than their amounts.
+    pub excess: i64,
+}
+
+impl Credited {
+    /// Returns the codes of what was unusual: a credit above all spend.
+    pub fn warnings(&self) -> Vec<&'static str> {
+        (self.excess > 0).then_some("credit_exceeds_spend").into_iter().collect()
+    }
+}
+
 /// The jobs that a worker has leased.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Leased {
@@ -117,9 +133,16 @@ pub struct Finished {
     pub hold: Option<HoldId>,
     /// Units charged for it so far, by scope.
     pub cost: Vec<(Scope, i64)>,
+    /// The units that the ended lease spent above the job's hold; 0 if no lease was ended.
+    pub overrun: i64,
 }
 
 impl Finished {
+    /// Returns the codes of what was unusual: an overrun.
+    pub fn warnings(&self) -> Vec<&'static str> {
+        (self.overrun > 0).then_some("overrun").into_iter().collect()
+    }
+
     /// Returns the units charged for it so far, summed over all scopes.
     pub fn total_cost(&self) -> i64 {
         self.cost.iter().fold(0i64, |sum, (_, amount)| sum.saturating_add(*amount))
@@ -243,7 +266,9 @@ impl Answer {
                 Event::HoldExtended { hold, expires_at, clamped, .. } => {
                     return Answer::Extended { hold: *hold, expires_at: *expires_at, clamped: *clamped };
                 }
-                Event::Credited { charge, .. } => return Answer::Credited(charge.clone()),
+                Event::Credited { charge, excess, .. } => {
+                    return Answer::Credited(Credited { charge: charge.clone(), excess: *excess });
+                }
                 Event::GrantMinted { grant, expires_at, .. } => {
                     return Answer::Minted { grant: *grant, expires_at: *expires_at };
                 }

@@ -34,18 +34,26 @@ impl Limit {
         Ok(Limit { amount: capacity, window: Window::bucket(capacity, refill, length)? })
     }
 
-    pub(crate) fn check(&self) -> Result<(), Invalid> {
+    fn check(&self) -> Result<(), Invalid> {
         if self.amount < 0 {
-            return Err(Invalid::new("limits.amount", "must not be negative"));
+            return Err(Invalid::new("amount", "must not be negative"));
         }
         self.window.check()?;
         match self.window {
             Window::Bucket { capacity, .. } if capacity != self.amount => {
-                Err(Invalid::new("limits.amount", "of a bucket must be its capacity"))
+                Err(Invalid::new("amount", "of a bucket must be its capacity"))
             }
             _ => Ok(()),
         }
     }
+}
+
+/// Refuses limits of which one is invalid.
+pub(crate) fn check_limits(limits: &[Limit]) -> Result<(), Invalid> {
+    limits
+        .iter()
+        .enumerate()
+        .try_for_each(|(index, limit)| limit.check().map_err(|invalid| invalid.of_entry("limits", index)))
 }
 
 /// The policy for spend that a hold does not cover: an overrun or a late commit.
@@ -191,8 +199,9 @@ impl Budget {
         if self.limits.len() > LIMITS_MAX {
             return Err(Invalid::new("limits", format!("has more than {LIMITS_MAX} entries")));
         }
-        for limit in self.limits.iter().chain(&self.trip) {
-            limit.check()?;
+        check_limits(&self.limits)?;
+        if let Some(trip) = &self.trip {
+            trip.check().map_err(|invalid| invalid.within("trip"))?;
         }
         let mut seen = BTreeSet::new();
         if let Some(twice) = self.limits.iter().find(|limit| !seen.insert(&limit.window)) {

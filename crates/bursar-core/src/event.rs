@@ -21,6 +21,7 @@ mod stream;
 use serde::{Deserialize, Serialize};
 
 pub use self::blob::{GrownBlob, StartedBlob, StoredBlob};
+use self::charged::is_zero;
 pub use self::charged::{Charged, Left};
 pub use self::journal::{Acted, Batch, Entry, KeyUse, Links, Recorded, RecordedAction};
 pub use self::set_back::ClockCorrection;
@@ -130,6 +131,9 @@ pub enum Event {
         /// cover.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         beyond: Option<Uncovered>,
+        /// The units credited above all that the scope had spent.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        excess: i64,
     },
     /// A budget was defined or replaced.
     #[serde(rename = "budget.defined")]
@@ -593,8 +597,4 @@ fn is_never(time: &Time) -> bool {
 
 fn is_null(payload: &Payload) -> bool {
     *payload == Payload::default()
-}
-
-fn is_zero(amount: &i64) -> bool {
-    *amount == 0
 }

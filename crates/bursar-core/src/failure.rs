@@ -43,6 +43,6 @@ impl Classify for Refusal {
 
 impl Classify for Invalid {
     fn class(&self) -> FailureClass<'_> {
-        FailureClass::Invalid { field: Some(self.field) }
+        FailureClass::Invalid { field: Some(&self.field) }
     }
 }

@@ -12,7 +12,7 @@ use crate::hold::HoldState;
 use crate::id::{BlobId, GrantId, HoldId, JobId};
 use crate::job::JobState;
 use crate::name::{IdempotencyKey, Purpose, ScheduleName, Scope};
-use crate::notation::about;
+use crate::notation::{Unit, about};
 use crate::time::{Span, Time};
 use crate::window::{Window, Zone};
 
@@ -20,16 +20,28 @@ use crate::window::{Window, Zone};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field} {problem}")]
 pub struct Invalid {
-    /// The field of the request.
-    pub field: &'static str,
+    /// The path of the field in the request, such as `charges[0].amount`.
+    pub field: Cow<'static, str>,
     /// What is wrong with it.
     pub problem: String,
 }
 
 impl Invalid {
     /// Creates an error about `field`.
-    pub fn new(field: &'static str, problem: impl Into<String>) -> Invalid {
-        Invalid { field, problem: problem.into() }
+    pub fn new(field: impl Into<Cow<'static, str>>, problem: impl Into<String>) -> Invalid {
+        Invalid { field: field.into(), problem: problem.into() }
+    }
+
+    /// Returns the error about a field of `parent`, such as `hold.ttl_ms` for `ttl_ms`.
+    #[must_use]
+    pub fn within(self, parent: &str) -> Invalid {
+        Invalid { field: format!("{parent}.{}", self.field).into(), ..self }
+    }
+
+    /// Returns the error about a field of an entry of `list`, such as `charges[0].amount` for `amount`.
+    #[must_use]
+    pub fn of_entry(self, list: &str, index: usize) -> Invalid {
+        Invalid { field: format!("{list}[{index}].{}", self.field).into(), ..self }
     }
 }
 
@@ -176,6 +188,19 @@ pub enum Refusal {
         /// The number of budgets whose parent it is.
         children: u64,
     },
+    /// The unit of a budget cannot be changed once amounts were counted in it.
+    #[error(
+        "the budget {scope} counts {before}, and its spend and its holds are in that unit, so it cannot count {after}; \
+         nothing was changed; keep the unit, or define a budget for another scope"
+    )]
+    UnitInUse {
+        /// The scope.
+        scope: Scope,
+        /// The unit of the budget.
+        before: String,
+        /// The requested unit.
+        after: String,
+    },
     /// A chain of budgets would be too deep.
     #[error("the chain of budgets through {scope} would have more than {DEPTH_MAX} budgets")]
     TooDeep {
@@ -306,7 +331,10 @@ pub enum Refusal {
         problem: Cow<'static, str>,
     },
     /// Usage without a scope was reported for a job whose hold does not have exactly one charge.
-    #[error("usage of {job} must name its scope: its hold has {charges} charges")]
+    #[error("usage of {job} must name its scope: {}", match charges {
+        0 => "the job has no hold".to_owned(),
+        charges => format!("its hold has {charges} charges"),
+    })]
     UsageAmbiguous {
         /// The job.
         job: JobId,
@@ -357,6 +385,8 @@ pub enum Violation {
         retry_after: Option<Span>,
         /// Whether the charge could ever fit under this limit: in an empty window, or in this window without its holds.
         possible: bool,
+        /// The unit of the scope's budget; one without a name if the scope has no budget.
+        unit: Unit,
     },
     /// The scope is frozen.
     Frozen {
@@ -376,7 +406,8 @@ pub enum Violation {
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Violation::Limit { scope, window, limit, requested, available, retry_after, possible } => {
+            Violation::Limit { scope, window, limit, requested, available, retry_after, possible, unit } => {
+                let [limit, requested, available] = [limit, requested, available].map(|amount| unit.format(*amount));
                 write!(f, "{scope} has {available} left of {limit} ({window}), {requested} requested")?;
                 match retry_after {
                     Some(span) => write!(f, ", room for it in about {} (an estimate)", about(*span)),

@@ -3,6 +3,7 @@
 mod blob;
 mod checked;
 mod checks;
+mod command;
 mod fingerprint;
 
 use std::borrow::Cow;
@@ -14,9 +15,7 @@ pub use self::blob::{BlobOp, NamedReference};
 pub use self::checked::CheckedRequest;
 use self::checks::{check_not_negative, check_sweep_size, check_ttl};
 pub use self::fingerprint::{Fingerprint, IfMatch, Part};
-use crate::bounds::{
-    CHARGES_MAX, GRANT_TTL_MAX, JOBS_MAX, LIMITS_MAX, REDEMPTIONS_MAX, REFERENCES_MAX, TTL_MAX, check_items,
-};
+use crate::bounds::{CHARGES_MAX, GRANT_TTL_MAX, TTL_MAX, check_items};
 use crate::budget::{Budget, Cover, Limit};
 use crate::context::Context;
 use crate::credential::is_credential;
@@ -312,7 +311,7 @@ pub enum Settle {
         /// The time to live of the hold. Default: the budget's setting.
         ttl: Option<Span>,
     },
-    /// They are held for the first job of the command. The end of the job settles them.
+    /// They are held for the job of the command, which has one. The end of the job settles them.
     Job,
 }
 
@@ -423,7 +422,7 @@ impl Request {
                 "is allowed only to define a budget, queue or schedule, or to remove a schedule",
             ));
         }
-        self.op.scopes().try_for_each(Scope::check_own)?;
+        self.op.check_scopes()?;
         match &self.op {
             Op::Submit(command) => command.check(),
             Op::Commit { actual, .. } => match actual {
@@ -432,9 +431,9 @@ impl Request {
                 Actual::Each(each) if each.len() > CHARGES_MAX => {
                     Err(Invalid::new("actuals", format!("has more than {CHARGES_MAX} entries")))
                 }
-                Actual::Each(each) => {
-                    each.iter().try_for_each(|(_, amount)| check_not_negative("actuals.amount", *amount))
-                }
+                Actual::Each(each) => each.iter().enumerate().try_for_each(|(index, (_, amount))| {
+                    check_not_negative("amount", *amount).map_err(|invalid| invalid.of_entry("actuals", index))
+                }),
             },
             Op::Extend { by, .. } => check_ttl("by_ms", *by, TTL_MAX),
             Op::Credit { amount, .. } => check_not_negative("amount", *amount),
@@ -509,16 +508,18 @@ impl Op {
         }
     }
 
-    /// Returns the scopes that callers name in it.
-    fn scopes(&self) -> Box<dyn Iterator<Item = &Scope> + '_> {
+    /// Refuses scopes that callers may not name.
+    fn check_scopes(&self) -> Result<(), Invalid> {
         match self {
-            Op::Submit(command) => Box::new(command.charges.iter().map(|charge| &charge.scope)),
+            Op::Submit(command) => command.charges.iter().enumerate().try_for_each(|(index, charge)| {
+                charge.scope.check_own().map_err(|invalid| invalid.of_entry("charges", index))
+            }),
             Op::Define { scope, .. }
             | Op::RemoveBudget { scope }
             | Op::Credit { scope, .. }
             | Op::Freeze { scope }
-            | Op::Unfreeze { scope } => Box::new(std::iter::once(scope)),
-            _ => Box::new(std::iter::empty()),
+            | Op::Unfreeze { scope } => scope.check_own(),
+            _ => Ok(()),
         }
     }
 }
@@ -541,55 +542,4 @@ impl Mint {
         self.purpose.check_own()?;
         check_ttl("ttl_ms", self.ttl, GRANT_TTL_MAX)
     }
-}
-
-impl Command {
-    fn check(&self) -> Result<(), Invalid> {
-        if self.charges.is_empty() && self.redeem.is_empty() && self.jobs.is_empty() && self.references.is_empty() {
-            return Err(Invalid::new("charges", "must not be empty without a redemption, a job or a reference"));
-        }
-        for (field, count, most) in [
-            ("charges", self.charges.len(), CHARGES_MAX),
-            ("redeem", self.redeem.len(), REDEMPTIONS_MAX),
-            ("jobs", self.jobs.len(), JOBS_MAX),
-            ("references", self.references.len(), REFERENCES_MAX),
-        ] {
-            if count > most {
-                return Err(Invalid::new(field, format!("has {count} entries; at most {most} are allowed")));
-            }
-        }
-        for charge in &self.charges {
-            check_not_negative("charges.amount", charge.amount)?;
-            if charge.limits.len() > LIMITS_MAX {
-                return Err(Invalid::new("charges.limits", format!("has more than {LIMITS_MAX} entries")));
-            }
-            charge.limits.iter().try_for_each(Limit::check)?;
-            charge.default.as_deref().map_or(Ok(()), check_default)?;
-        }
-        self.redeem.iter().try_for_each(|redemption| redemption.purpose.check_own())?;
-        for job in &self.jobs {
-            job.check(self.redeem.len())?;
-        }
-        match &self.settle {
-            Settle::Hold { .. } if self.charges.is_empty() => {
-                Err(Invalid::new("charges", "must not be empty: there is nothing to hold"))
-            }
-            Settle::Hold { ttl: Some(span) } => check_ttl("ttl_ms", *span, Span::from_micros(i64::MAX)),
-            Settle::Job if self.jobs.is_empty() => {
-                Err(Invalid::new("jobs", "must not be empty: no job would settle the hold"))
-            }
-            Settle::Job if self.charges.is_empty() => {
-                Err(Invalid::new("charges", "must not be empty: there is nothing for the job to settle"))
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-/// Checks the default budget of a charge.
-fn check_default(budget: &Budget) -> Result<(), Invalid> {
-    if !budget.by_default || budget.parent.is_some() {
-        return Err(Invalid::new("charges.default", "must be marked as a default, and have no parent"));
-    }
-    budget.check()
 }

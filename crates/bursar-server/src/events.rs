@@ -26,19 +26,23 @@ use crate::limits::PAGE_ANSWER_BYTES;
 use crate::principal::permissions::{Action, Role};
 use crate::principal::{Principal, authorize};
 use crate::reply::EventStream;
-use crate::wire::problem::Problem;
+use crate::wire::problem::{Kind, Problem};
 
 /// Maximum number of journal positions replayed to a listener that reconnects. One that missed more gets `resync`.
 const REPLAY_MAX: u64 = 100_000;
 /// Maximum number of channels of one stream.
 const CHANNELS_MAX: usize = 100;
 
+/// The hint for a caller that may not read the default channel.
+const NAME_CHANNELS: &str = "the default channel is the whole journal, which this role may not read; name the channels to listen to, such as \
+    ?channels=budget:SCOPE,queue:NAME,job:ID";
+
 /// The query of `GET /v1/events`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EventsQuery {
     /// Channels, separated by commas: `job:{id}`, `queue:{name}`, `budget:{scope}`, `journal`. A comma in a name must be
-    /// percent-encoded. Default: `journal`.
+    /// percent-encoded. Default: `journal`, which needs the action `journal.read`.
     #[serde(default)]
     channels: Option<String>,
     /// The last journal position that was received, if the request has no `Last-Event-ID` header.
@@ -121,7 +125,10 @@ pub(crate) async fn listen(call: Call, query: EventsQuery) -> Result<EventStream
         return Err(invalid("a stream can have at most 100 channels; open another stream for more"));
     }
     for channel in &channels {
-        channel.authorize(&call).await?;
+        channel.authorize(&call).await.map_err(|problem| match query.channels {
+            None if problem.kind == Kind::Forbidden => problem.with_hint(NAME_CHANNELS),
+            _ => problem,
+        })?;
     }
     let slot = call.app.tails.listener_slot()?;
     let seen = match &call.last_event {

@@ -58,6 +58,7 @@ mod route;
 mod router;
 mod routes;
 mod serve;
+mod suggest;
 mod trace;
 
 /// The JSON shapes of requests and responses, which clients share.

@@ -28,6 +28,17 @@ pub fn document() -> Value {
     let problem = Problem::json_schema(&mut schemas);
     let mut components = schemas.take_definitions(true);
     components.values_mut().for_each(durations::add);
+    for route in routes::all().iter().filter(|route| !route.ignored.is_empty()) {
+        let body = paths[route.path][route.method.as_str().to_lowercase()]
+            .pointer("/requestBody/content/application~1json/schema/$ref")
+            .and_then(Value::as_str)
+            .and_then(|path| path.rsplit('/').next());
+        let mut fields = body.and_then(|name| components.get_mut(name)).and_then(|schema| schema.get_mut("properties"));
+        for field in route.ignored {
+            let fields = fields.as_deref_mut().expect("a body that ignores fields is an object with a name");
+            fields[*field] = json!({ "description": "Ignored: a field of the answer, which may be sent back." });
+        }
+    }
     components.insert("Problem".into(), problem.into());
     json!({
         "openapi": "3.1.0",
@@ -86,6 +97,12 @@ fn operation(route: &Route, schemas: &mut SchemaGenerator) -> Value {
         // An empty body counts as `{}`, so a body is required only if the schema has required fields.
         let required = resolve(&body, schemas).get("required").is_some();
         operation["requestBody"] = json!({ "required": required, "content": { "application/json": content } });
+        if !route.ignored.is_empty() {
+            let fields: Vec<String> = route.ignored.iter().map(|field| format!("`{field}`")).collect();
+            let text =
+                "The answer of a `GET` can be changed and sent back: its read-only fields are accepted and ignored";
+            operation["requestBody"]["description"] = format!("{text} ({}).", fields.join(", ")).into();
+        }
     }
     operation
 }

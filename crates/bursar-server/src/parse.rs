@@ -7,16 +7,18 @@ use std::fmt;
 use axum::extract::Query;
 use axum::http::Uri;
 use serde::de::{DeserializeOwned, DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
 
 use bursar::given;
 
-use crate::wire::problem::Problem;
+use crate::wire::duration_field;
+use crate::wire::problem::{Kind, Problem};
 
 /// Maximum nesting depth of JSON.
 pub(crate) const DEPTH_MAX: usize = 64;
 
-/// Parses a JSON body. An empty body counts as `{}`.
-pub(crate) fn json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+/// Parses a JSON body, without its fields in `ignored`. An empty body counts as `{}`.
+pub(crate) fn json<T: DeserializeOwned>(bytes: &[u8], ignored: &'static [&'static str]) -> Result<T, Problem> {
     if bytes.is_empty() {
         return crate::wire::read("{}");
     }
@@ -35,7 +37,23 @@ pub(crate) fn json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
             None => Problem::invalid("body".into(), format!("the body cannot be parsed: {detail}")),
         }
     })?;
-    crate::wire::read(text)
+    crate::wire::read_ignoring(text, ignored)
+}
+
+/// Names the field of a problem as the caller did: `ttl` instead of `ttl_ms` if the body has a duration as text.
+pub(crate) fn with_given_names(problem: Problem, body: &[u8]) -> Problem {
+    let Some(field) = problem.field.as_deref().filter(|_| problem.kind == Kind::Invalid) else { return problem };
+    let (parent, name) = field.rsplit_once('.').map_or(("", field), |(parent, name)| (parent, name));
+    let Some(short) = duration_field(name) else { return problem };
+    let body = serde_json::from_slice::<Value>(body).unwrap_or_default();
+    let pointer: String =
+        parent.split(['.', '[', ']']).filter(|part| !part.is_empty()).map(|part| format!("/{part}")).collect();
+    let is_given = |name: &str| body.pointer(&pointer).is_some_and(|object| object.get(name).is_some());
+    if is_given(name) || !is_given(&short) {
+        return problem;
+    }
+    let given = if parent.is_empty() { short } else { format!("{parent}.{short}") };
+    Problem { detail: problem.detail.replacen(field, &given, 1), field: Some(given), ..problem }
 }
 
 /// Parses a query string.
@@ -51,7 +69,13 @@ pub(crate) fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
             let detail = rejection.body_text();
             let detail = detail.strip_prefix("Failed to deserialize query string: ").unwrap_or(&detail);
             let detail = detail.replace("invalid digit found in string", "is not a whole number");
-            Err(Problem::invalid(crate::wire::field_in(&detail).unwrap_or("query").to_owned(), detail))
+            // The detail begins with the name of a parameter whose value is wrong.
+            let is_given = |name: &&str| {
+                uri.query().unwrap_or_default().split('&').any(|part| part.split('=').next() == Some(name))
+            };
+            let named = detail.split(": ").next().filter(is_given);
+            let field = crate::wire::field_in(&detail).or(named).unwrap_or("query").to_owned();
+            Err(Problem::invalid(field, detail))
         }
     }
 }
@@ -208,18 +232,47 @@ mod tests {
             (r#"{"payload":{"a":1,"b":1,"c":1,"d":1,"e":1,"f":1,"g":1,"h":1,"i":1,"twice":1,"twice":2}}"#, "twice"),
             (r#"{"payload":{"twice":1,"b":1,"c":1,"d":1,"e":1,"f":1,"g":1,"h":1,"i":1,"twice":2}}"#, "twice"),
         ] {
-            let problem = json::<Body>(text.as_bytes()).unwrap_err();
+            let problem = json::<Body>(text.as_bytes(), &[]).unwrap_err();
             assert_eq!(problem.field.as_deref(), Some(field), "{:.60}: {}", text, problem.detail);
         }
-        assert!(json::<Body>(b"\xff").unwrap_err().detail.contains("UTF-8"));
+        assert!(json::<Body>(b"\xff", &[]).unwrap_err().detail.contains("UTF-8"));
+    }
+
+    #[test]
+    fn a_field_is_named_as_the_caller_wrote_it() {
+        let named = |field: &str, body: &str| {
+            let problem = Problem::invalid(field.to_owned(), format!("{field} is too long"));
+            let Problem { field, detail, .. } = with_given_names(problem, body.as_bytes());
+            (field.unwrap(), detail)
+        };
+        let both = |field: &str| (field.to_owned(), format!("{field} is too long"));
+        assert_eq!(named("ttl_ms", r#"{"ttl":"900d"}"#), both("ttl"));
+        assert_eq!(named("ttl_ms", r#"{"ttl_ms":9}"#), both("ttl_ms"));
+        assert_eq!(named("jobs[1].delay_ms", r#"{"jobs":[{"delay":"1s"},{"delay":"900y"}]}"#), both("jobs[1].delay"));
+        assert_eq!(named("jobs[1].delay_ms", r#"{"jobs":[{"delay":"1s"},{}]}"#), both("jobs[1].delay_ms"));
+        assert_eq!(named("amount", "{}"), both("amount"));
+    }
+
+    #[test]
+    fn a_wrong_parameter_is_named() {
+        #[derive(Deserialize, Debug)]
+        #[serde(deny_unknown_fields)]
+        struct Page {
+            #[expect(dead_code, reason = "only parsed")]
+            limit: Option<usize>,
+        }
+        for (text, field) in [("/a?limit=many", "limit"), ("/a?limt=1", "limt"), ("/a?limit=1&limit=2", "limit")] {
+            let problem = query::<Page>(&text.parse().unwrap()).unwrap_err();
+            assert_eq!(problem.field.as_deref(), Some(field), "{text}: {}", problem.detail);
+        }
     }
 
     #[test]
     fn a_correct_body_is_parsed() {
-        let body: Body = json(br#"{"amount":-3,"payload":{"a":[{"b":null}],"c":{"a":1}}}"#).unwrap();
+        let body: Body = json(br#"{"amount":-3,"payload":{"a":[{"b":null}],"c":{"a":1}}}"#, &[]).unwrap();
         assert_eq!((body.amount, body.payload.as_str()), (-3, r#"{"a":[{"b":null}],"c":{"a":1}}"#));
-        assert_eq!(json::<Body>(b"").unwrap().amount, 0);
+        assert_eq!(json::<Body>(b"", &[]).unwrap().amount, 0);
         let edge = format!("{{\"payload\":{}1{}}}", "[".repeat(DEPTH_MAX - 1), "]".repeat(DEPTH_MAX - 1));
-        assert!(json::<Body>(edge.as_bytes()).is_ok());
+        assert!(json::<Body>(edge.as_bytes(), &[]).is_ok());
     }
 }

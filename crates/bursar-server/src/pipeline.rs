@@ -167,7 +167,7 @@ async fn answer(app: &Arc<App>, route: &Arc<Route>, request: Request, trace: &Tr
             return Ok(response);
         }
     };
-    let request = AuthorizedRequest { call, path_parameter, uri: parts.uri, body };
+    let request = AuthorizedRequest { call, path_parameter, uri: parts.uri, body, ignored: route.ignored };
     let ran = match route.writes() && !route.waits {
         true => run_to_completion(route.clone(), request, (slot, body_reservations)).await,
         false => route.run(request).await,

@@ -82,7 +82,9 @@ fn operation_section(page: &mut String, path: &str, method: &str, operation: &Va
         );
     }
     if let Some(content) = operation.pointer("/requestBody/content/application~1json") {
-        let _ = write!(page, "\nBody: {}.\n", kind(&content["schema"]));
+        let about = operation.pointer("/requestBody/description").and_then(Value::as_str);
+        let about = about.map(|about| format!(" {about}")).unwrap_or_default();
+        let _ = write!(page, "\nBody: {}.{about}\n", kind(&content["schema"]));
         if let Some(example) = content.get("example") {
             let _ = write!(page, "\n```json\n{example:#}\n```\n");
         }

@@ -35,6 +35,8 @@ pub(crate) struct Route {
     pub(crate) retry_safety: RetrySafety,
     /// The route supports `If-Match`.
     pub(crate) takes_if_match: bool,
+    /// Read-only fields of the answer that the body may have too. They are ignored.
+    pub(crate) ignored: &'static [&'static str],
     pub(crate) body_bytes_max: usize,
     /// An example of the body.
     pub(crate) example: Option<Value>,
@@ -63,6 +65,8 @@ pub(crate) struct AuthorizedRequest {
     pub(crate) path_parameter: Option<String>,
     pub(crate) uri: axum::http::Uri,
     pub(crate) body: bytes::Bytes,
+    /// Fields of the body that are ignored.
+    pub(crate) ignored: &'static [&'static str],
 }
 
 /// The schemas of a route's input and output.
@@ -96,11 +100,12 @@ impl Route {
     {
         let run = move |request: AuthorizedRequest| -> Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>> {
             Box::pin(async move {
-                let AuthorizedRequest { call, path_parameter, uri, body } = request;
+                let AuthorizedRequest { call, path_parameter, uri, body: text, ignored } = request;
                 let parameter = P::read(path_parameter.as_deref())?;
                 let query = parse::query(&uri)?;
-                let body = parse::json(&body)?;
-                Ok(handler(Input { call, parameter, query, body }).await?.respond())
+                let body = parse::json(&text, ignored)?;
+                let answered = handler(Input { call, parameter, query, body }).await;
+                Ok(answered.map_err(|problem| parse::with_given_names(problem, &text))?.respond())
             })
         };
         Route {
@@ -114,6 +119,7 @@ impl Route {
             always_there: false,
             retry_safety: RetrySafety::Key,
             takes_if_match: false,
+            ignored: &[],
             body_bytes_max: limits::BODY_BYTES_MAX,
             example: None,
             schemas: |schemas| RouteSchemas {
@@ -122,7 +128,7 @@ impl Route {
                 body: schemas.subschema_for::<B>(),
                 response: R::spec(schemas),
             },
-            check_body: |example| parse::json::<B>(example.to_string().as_bytes()).map(drop),
+            check_body: |example| parse::json::<B>(example.to_string().as_bytes(), &[]).map(drop),
             handler: Arc::new(run),
         }
     }
@@ -160,6 +166,11 @@ impl Route {
     /// Marks a route that supports `If-Match`.
     pub(crate) fn takes_if_match(self) -> Route {
         Route { takes_if_match: true, ..self }
+    }
+
+    /// Sets the read-only fields of the answer that the body may have too, so that an answer can be changed and sent back.
+    pub(crate) fn ignores(self, fields: &'static [&'static str]) -> Route {
+        Route { ignored: fields, ..self }
     }
 
     /// Sets what makes a retry safe, if it is not the idempotency key.

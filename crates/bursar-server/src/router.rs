@@ -37,8 +37,9 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
                 return bursar_dashboard::not_found();
             }
             let path: String = request.uri().path().chars().take(SHOWN_PATH_MAX).collect();
-            let detail = format!("no route has the path {path}; see /v1/openapi.json for all routes");
-            reply::problem(Problem::new(Kind::NotFound, detail), Trace::of_request(&request).request_id())
+            let problem = Problem::new(Kind::NotFound, format!("no route has the path {path}"))
+                .with_hint("GET /v1/openapi.json lists all routes, and /api shows them in a browser");
+            reply::problem(problem, Trace::of_request(&request).request_id())
         })
         .method_not_allowed_fallback(move |request: Request| {
             let methods = methods.clone();

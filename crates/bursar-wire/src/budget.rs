@@ -1,7 +1,8 @@
 //! Budgets: `/v1/budgets`.
 
+use bursar_core::answer::Credited;
 use bursar_core::bounds::UNIT_DECIMALS_MAX;
-use bursar_core::budget::{Budget, Cover, HoldPolicy};
+use bursar_core::budget::{Budget, Cover, HoldPolicy, Limit};
 use bursar_core::context::Actor;
 use bursar_core::id::HoldId;
 use bursar_core::name::Scope;
@@ -13,6 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
+use crate::command::ChargeAnswer;
 use crate::window::{LimitBody, WindowFields, limits};
 use crate::{flat, millis, stamp};
 
@@ -20,7 +22,8 @@ use crate::{flat, millis, stamp};
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct BudgetBody {
-    /// The name of the unit, for display, such as `usd` or `tokens`.
+    /// The name of the unit, for display, such as `usd` or `tokens`. Once the budget has spend or holds, its unit and decimals cannot be
+    /// changed.
     pub unit: String,
     /// The symbol that is shown before amounts, such as `$`; default: that of `usd`, `eur` or `gbp`, else none.
     pub unit_symbol: Option<String>,
@@ -134,7 +137,7 @@ impl TryFrom<BudgetBody> for Budget {
         let budget = Budget {
             parent: body.parent,
             hold: HoldPolicy::try_from(body.hold)?,
-            trip: body.trip.map(TryInto::try_into).transpose()?,
+            trip: body.trip.map(|trip| Limit::try_from(trip).map_err(|invalid| invalid.within("trip"))).transpose()?,
             thresholds: body.thresholds,
             ..Budget::new(limits(body.limits)?)
         };
@@ -154,7 +157,7 @@ pub struct ReasonBody {
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreditBody {
-    /// The units to give back.
+    /// The units to give back. More than the scope has spent is credited too, with a warning in the answer.
     pub amount: i64,
     /// The hold that was charged too much. The credit counts at the time when the hold was placed; default: now.
     #[serde(default)]
@@ -162,6 +165,29 @@ pub struct CreditBody {
     /// Why the units are given back; recorded in the journal.
     #[serde(default)]
     pub reason: Option<String>,
+}
+
+/// A credit, and what each limit leaves after it.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+pub struct CreditedAnswer {
+    #[serde(flatten)]
+    pub charge: ChargeAnswer,
+    /// The units credited above all that the scope has spent; its limits admit that much more than their amounts.
+    #[serde(default)]
+    pub excess: i64,
+    /// `credit_exceeds_spend` if `excess` is above 0; else empty.
+    #[serde(default)]
+    pub warnings: Vec<Cow<'static, str>>,
+}
+
+impl From<&Credited> for CreditedAnswer {
+    fn from(credited: &Credited) -> CreditedAnswer {
+        CreditedAnswer {
+            charge: ChargeAnswer::from(&credited.charge),
+            excess: credited.excess,
+            warnings: credited.warnings().into_iter().map(Cow::from).collect(),
+        }
+    }
 }
 
 /// The units posted on a scope in a period.
@@ -214,6 +240,9 @@ pub struct BudgetAnswer {
 }
 
 impl BudgetAnswer {
+    /// The fields that are not part of the definition. A `PUT` accepts them and ignores them, so that an answer can be changed and sent back.
+    pub const READ_ONLY: &[&str] = &["scope", "frozen", "freeze", "balances"];
+
     /// Returns the unit of the balances; one without a name if the scope has no budget.
     pub fn display_unit(&self) -> Unit {
         self.budget.as_ref().map(BudgetBody::display_unit).unwrap_or_default()
@@ -229,7 +258,7 @@ impl<'de> Deserialize<'de> for BudgetAnswer {
             freeze: Option<FreezeAnswer>,
             balances: Vec<BalanceAnswer>,
         }
-        let (own, budget) = flat::split(de, &["scope", "frozen", "freeze", "balances"], "unit")?;
+        let (own, budget) = flat::split(de, BudgetAnswer::READ_ONLY, "unit")?;
         let Own { scope, frozen, freeze, balances } = own;
         Ok(BudgetAnswer { scope, budget, frozen, freeze, balances })
     }
@@ -286,6 +315,9 @@ pub struct BalanceAnswer {
     pub held: i64,
     /// The units that are left; `null` without a limit, or if the window has ended and this build does not know its time zone.
     pub remaining: Option<i64>,
+    /// The unit of the amounts; one without a name if the scope has no budget.
+    #[serde(default)]
+    pub unit: Unit,
 }
 
 /// The caller of a request.

@@ -4,7 +4,8 @@ use bursar_core::answer::{Enqueued, Placed, Redeemed};
 use bursar_core::context::Context;
 use bursar_core::event::{Charged, Left};
 use bursar_core::hold::HoldState;
-use bursar_core::id::{CommandId, JobId};
+use bursar_core::id::{CommandId, HoldId, JobId};
+use bursar_core::job::JobSpec;
 use bursar_core::name::{Purpose, Scope, Subject};
 use bursar_core::payload::Payload;
 use bursar_core::refusal::{Invalid, Refusal};
@@ -25,7 +26,7 @@ use crate::{millis, stamp};
 pub struct CommandBody {
     /// The units to charge.
     pub charges: Vec<ChargeBody>,
-    /// When the charges are settled.
+    /// When the charges are settled; default: `now`, which spends the units at once.
     pub settle: SettleWord,
     /// The time to live of the hold, in milliseconds; only with `"settle": "hold"`. Default: the budget's setting.
     #[schemars(range(min = 0))]
@@ -62,7 +63,7 @@ pub enum SettleWord {
     Now,
     /// The units are held until the hold is committed, released or expired.
     Hold,
-    /// The units are held until the command's job ends.
+    /// The units are held until the command's job ends. The command has one job.
     Job,
 }
 
@@ -108,14 +109,19 @@ impl CommandBody {
             (SettleWord::Now, None) => Settle::Now,
             (SettleWord::Job, None) => Settle::Job,
         };
-        let charge =
-            |body: ChargeBody| Ok::<_, Refusal>(Charge::new(body.scope, body.amount).within(limits(body.limits)?));
+        let charge = |(index, body): (usize, ChargeBody)| {
+            let limits = limits(body.limits).map_err(|invalid| invalid.of_entry("charges", index))?;
+            Ok(Charge::new(body.scope, body.amount).within(limits))
+        };
+        let job = |(index, body): (usize, JobBody)| {
+            JobSpec::try_from(body).map_err(|invalid| invalid.of_entry("jobs", index))
+        };
         let redeem = |body: RedeemBody| Redemption::new(body.purpose, body.subject, &body.token);
         let command = Command {
-            charges: self.charges.into_iter().map(charge).collect::<Result<_, Refusal>>()?,
+            charges: self.charges.into_iter().enumerate().map(charge).collect::<Result<_, Invalid>>()?,
             settle,
             redeem: self.redeem.into_iter().map(redeem).collect::<Result<_, Refusal>>()?,
-            jobs: self.jobs.into_iter().map(TryInto::try_into).collect::<Result<_, Invalid>>()?,
+            jobs: self.jobs.into_iter().enumerate().map(job).collect::<Result<_, Invalid>>()?,
             references: Vec::new(),
         };
         let ContextBody { correlation_id, reason } = self.context;
@@ -131,7 +137,9 @@ impl CommandBody {
 /// The result of a command.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct CommandAnswer {
-    pub id: CommandId,
+    /// The id of the command; missing if it was only checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<CommandId>,
     /// The command was executed earlier under the same idempotency key; this is that result.
     pub replayed: bool,
     /// The command was only checked.
@@ -142,7 +150,7 @@ pub struct CommandAnswer {
     pub posted: Vec<ChargeAnswer>,
     /// The grants that were redeemed.
     pub grants: Vec<RedeemedAnswer>,
-    /// The jobs that were enqueued, in the order of the request.
+    /// The jobs that were enqueued, in the order of the request; if the command was only checked, those that exist already.
     pub jobs: Vec<EnqueuedAnswer>,
     /// `ttl_lowered` or `ttl_raised` if the hold does not live as long as requested; else empty.
     #[serde(default)]
@@ -152,7 +160,9 @@ pub struct CommandAnswer {
 /// A hold that was placed.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct PlacedAnswer {
-    pub id: bursar_core::id::HoldId,
+    /// The id of the hold; missing if the command was only checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<HoldId>,
     pub state: HoldState,
     /// When the hold expires; `null` if it lasts until its job ends.
     pub expires_at: Option<String>,
@@ -223,7 +233,7 @@ pub struct LeftAnswer {
 impl From<&Placed> for PlacedAnswer {
     fn from(placed: &Placed) -> PlacedAnswer {
         PlacedAnswer {
-            id: placed.id,
+            id: Some(placed.id),
             state: HoldState::Held,
             expires_at: stamp(placed.expires_at),
             charges: charges(&placed.charges),

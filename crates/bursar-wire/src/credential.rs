@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-use crate::role::Role;
+use crate::role::{self, Role};
 use crate::stamp;
 
 /// A worker to register.
@@ -31,6 +31,9 @@ pub struct WorkerBody {
 #[serde(deny_unknown_fields)]
 pub struct KeyBody {
     pub name: String,
+    /// What the key permits: a role other than `operator` and `worker`, which have tokens of their own.
+    #[serde(deserialize_with = "role::of_key")]
+    #[schemars(schema_with = "role::key_schema")]
     pub role: Role,
     /// How long the key is valid, in milliseconds; default: 90 days.
     #[serde(default)]

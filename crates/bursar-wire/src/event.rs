@@ -82,9 +82,10 @@ pub fn data(event: &Event) -> Value {
             json!({ "hold": hold, "expires_at": stamp(*expires_at), "scopes": scopes, "clamped": clamped })
         }
         Event::Posted { charges: charged } => json!({ "charges": charges(charged) }),
-        Event::Credited { charge, at, hold, beyond } => {
+        Event::Credited { charge, at, hold, beyond, excess } => {
             let beyond = beyond.as_ref().map(|beyond| json!({ "at": stamp(beyond.at), "scopes": beyond.left }));
-            json!({ "charge": ChargeAnswer::from(charge), "at": stamp(*at), "hold": hold, "beyond": beyond })
+            let charge = ChargeAnswer::from(charge);
+            json!({ "charge": charge, "at": stamp(*at), "hold": hold, "beyond": beyond, "excess": excess })
         }
         Event::BudgetRemoved { scope } => json!({ "scope": scope }),
         Event::BudgetDefined { scope, budget } => json!({ "scope": scope, "budget": BudgetBody::from(&**budget) }),

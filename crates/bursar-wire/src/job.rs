@@ -3,7 +3,7 @@
 use bursar_core::answer::{Finished, Renewed};
 use bursar_core::bounds::{DELAY_MAX, PRIORITY_MAX};
 use bursar_core::id::{HoldId, JobId};
-use bursar_core::job::{Job, JobError, JobSpec, JobState, Order};
+use bursar_core::job::{Job, JobAct, JobError, JobSpec, JobState, Order};
 use bursar_core::name::{FlowKey, IdempotencyKey, JobKind, Queue, Scope, Tag, WorkerName};
 use bursar_core::payload::Payload;
 use bursar_core::refusal::Invalid;
@@ -92,10 +92,10 @@ impl TryFrom<JobBody> for JobSpec {
             metadata: body.metadata,
             parent: body.parent,
             priority: body.priority,
-            delay: millis("jobs.delay_ms", body.delay_ms)?,
+            delay: millis("delay_ms", body.delay_ms)?,
             max_attempts: body.max_attempts,
             retry: body.retry.map(TryInto::try_into).transpose()?,
-            deadline: body.deadline_ms.map(|deadline| millis("jobs.deadline_ms", deadline)).transpose()?,
+            deadline: body.deadline_ms.map(|deadline| millis("deadline_ms", deadline)).transpose()?,
             payload_from_grant: body.payload_from_grant,
             ..defaults
         })
@@ -158,6 +158,9 @@ pub struct JobAnswer {
     pub hold: Option<HoldId>,
     /// The units charged for the job so far, by scope.
     pub cost: Vec<CostAnswer>,
+    /// What can be done with the job in its state.
+    #[serde(default)]
+    pub acts: Vec<JobAct>,
     /// The W3C trace context in which the job was enqueued.
     pub traceparent: Option<String>,
 }
@@ -231,6 +234,7 @@ impl JobAnswer {
             error: life.error.as_ref().map(ErrorAnswer::from),
             hold: job.hold,
             cost: costs(&life.cost),
+            acts: job.acts(now),
             traceparent: job.traceparent.map(|parent| parent.to_string()),
         }
     }
@@ -319,6 +323,12 @@ pub struct FinishedAnswer {
     pub hold: Option<HoldId>,
     /// The units charged for the job so far, by scope.
     pub cost: Vec<CostAnswer>,
+    /// The units that the lease which this request ended spent above the job's hold.
+    #[serde(default)]
+    pub overrun: i64,
+    /// `overrun` if `overrun` is above 0; else empty.
+    #[serde(default)]
+    pub warnings: Vec<Cow<'static, str>>,
 }
 
 impl From<&Finished> for FinishedAnswer {
@@ -329,6 +339,8 @@ impl From<&Finished> for FinishedAnswer {
             run_at: done.run_at.and_then(stamp),
             hold: done.hold,
             cost: costs(&done.cost),
+            overrun: done.overrun,
+            warnings: done.warnings().into_iter().map(Cow::from).collect(),
         }
     }
 }

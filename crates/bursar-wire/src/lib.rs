@@ -10,7 +10,7 @@
 //! - Durations are integers in milliseconds, in fields whose names have the part `_ms`. A request may leave this part out and give a
 //!   duration as text instead: `"ttl": "10m"` for `"ttl_ms": 600000`. Giving both is an error. Answers have milliseconds.
 //! - The window of a limit is its name with fields beside it, or the whole window as text: `"month@Europe/Berlin"`, `"rolling:1h"`.
-//! - Amounts are integers, counted in the unit of the budget.
+//! - Amounts are integers, counted in the smallest part of the budget's unit: with 6 decimals, as `usd` has, $0.50 is 500000.
 //! - Ids have a prefix that names their type, such as `job_`.
 //! - A request with an unknown field is rejected, and the problem names the field.
 
@@ -33,6 +33,7 @@ pub mod queue;
 pub mod report;
 pub mod role;
 pub mod schedule;
+pub mod similar;
 mod strict;
 pub mod window;
 pub mod worker_calls;
@@ -68,20 +69,23 @@ impl<T> Page<T> {
 
 /// Parses a request body; the problem names the field that is wrong.
 pub fn read<T: DeserializeOwned>(json: &str) -> Result<T, Problem> {
+    read_ignoring(json, &[])
+}
+
+/// Parses a request body, in which the fields of the whole object that `ignored` names may have any value: the read-only fields of an
+/// answer that a caller sends back.
+pub fn read_ignoring<T: DeserializeOwned>(json: &str, ignored: &'static [&'static str]) -> Result<T, Problem> {
     let mut reader = serde_json::Deserializer::from_str(json);
-    let read = given(|| strict::read(&mut reader).and_then(|read| reader.end().map(|()| read)));
+    let read = given(|| strict::read(&mut reader, ignored).and_then(|read| reader.end().map(|()| read)));
     read.map_err(|error| {
         let detail = strict::in_plain_words(&error.to_string());
         Problem::invalid(field_in(&detail).unwrap_or("body").to_owned(), detail)
     })
 }
 
-/// Returns the field that an error message of serde names, if it names one.
+/// Returns the path of the field that an error message of serde names, if it names one.
 pub fn field_in(detail: &str) -> Option<&str> {
-    let known =
-        ["unknown field `", "missing field `", "duplicate field `", "too many in field `", "wrong value in field `"];
-    let at = known.into_iter().find_map(|words| detail.find(words).map(|at| at + words.len()))?;
-    detail[at..].split('`').next()
+    detail[strict::field_at(detail)?..].split('`').next()
 }
 
 /// Formats a time; returns `None` for [`Time::NEVER`].
@@ -106,14 +110,50 @@ mod tests {
     fn an_unknown_or_missing_field_is_named() {
         for (json, field) in [
             (r#"{ "chargs": [] }"#, "chargs"),
-            (r#"{ "charges": [ { "scope": "a", "amount": 1, "limts": [] } ] }"#, "limts"),
-            (r#"{ "charges": [ { "amount": 1 } ] }"#, "scope"),
-            (r#"{ "jobs": [ { "queue": "q", "kind": "k", "delay": 1 } ] }"#, "delay"),
-            (r#"{ "context": { "tenant": "other" } }"#, "tenant"),
+            (r#"{ "charges": [ { "scope": "a", "amount": 1, "limts": [] } ] }"#, "charges[0].limts"),
+            (r#"{ "charges": [ { "amount": 1 } ] }"#, "charges[0].scope"),
+            (
+                r#"{ "jobs": [ { "queue": "q", "kind": "k" }, { "queue": "q", "kind": "k", "delay": 1 } ] }"#,
+                "jobs[1].delay",
+            ),
+            (r#"{ "jobs": [ { "queue": "q", "kind": "k", "tags": ["a", 7] } ] }"#, "jobs[0].tags[1]"),
+            (r#"{ "jobs": [ 7 ] }"#, "jobs[0]"),
+            (r#"{ "context": { "tenant": "other" } }"#, "context.tenant"),
             ("[", "body"),
         ] {
             let problem = read::<CommandBody>(json).err().expect(json);
             assert_eq!(problem.field.as_deref(), Some(field), "{json}: {}", problem.detail);
+        }
+    }
+
+    #[test]
+    fn a_wrong_amount_is_answered_with_what_to_write() {
+        for json in [
+            r#"{ "charges": [ { "scope": "a", "amount": 0.5 } ] }"#,
+            r#"{ "charges": [ { "scope": "a", "amount": "$0.50" } ] }"#,
+            r#"{ "charges": [ { "scope": "a", "amount": 1, "limits": [ { "amount": "5usd", "window": "month" } ] } ] }"#,
+        ] {
+            let problem = read::<CommandBody>(json).err().expect(json);
+            assert!(problem.detail.contains("$0.50 is 500000"), "{json}: {}", problem.detail);
+            assert!(problem.field.as_deref().is_some_and(|field| field.ends_with("amount")), "{:?}", problem.field);
+        }
+        let problem = read::<CommandBody>(r#"{ "ttl_ms": 0.5 }"#).err().expect("a decimal");
+        assert!(!problem.detail.contains("amounts"), "{}", problem.detail);
+    }
+
+    #[test]
+    fn fields_of_an_answer_that_is_sent_back_are_ignored_and_others_are_not() {
+        use crate::budget::{BudgetAnswer, BudgetBody};
+
+        let read = |json| read_ignoring::<BudgetBody>(json, BudgetAnswer::READ_ONLY);
+        let body = r#"{ "scope": "a", "frozen": false, "balances": [ { "posted": 1 } ], "unit": "usd", "limits": [] }"#;
+        assert_eq!(read(body).unwrap().unit, "usd");
+        for (json, field) in [
+            (r#"{ "balance": [] }"#, "balance"),
+            (r#"{ "hold": { "frozen": true } }"#, "hold.frozen"),
+            (r#"{ "trip": { "scope": "a" } }"#, "trip.scope"),
+        ] {
+            assert_eq!(read(json).unwrap_err().field.as_deref(), Some(field), "{json}");
         }
     }
 }

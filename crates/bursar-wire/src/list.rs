@@ -11,16 +11,15 @@ use crate::job::BULK_MAX;
 
 /// Parses the jobs of a bulk request.
 pub(crate) fn jobs<'de, T: Deserialize<'de>, D: Deserializer<'de>>(de: D) -> Result<Vec<T>, D::Error> {
-    de.deserialize_seq(List { field: "jobs", max: BULK_MAX, entries: PhantomData })
+    de.deserialize_seq(List { max: BULK_MAX, entries: PhantomData })
 }
 
 /// Parses the items of a request for several jobs.
 pub(crate) fn items<'de, T: Deserialize<'de>, D: Deserializer<'de>>(de: D) -> Result<Vec<T>, D::Error> {
-    de.deserialize_seq(List { field: "items", max: ITEMS_MAX, entries: PhantomData })
+    de.deserialize_seq(List { max: ITEMS_MAX, entries: PhantomData })
 }
 
 struct List<T> {
-    field: &'static str,
     max: usize,
     entries: PhantomData<T>,
 }
@@ -33,13 +32,11 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for List<T> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
-        let List { field, max, .. } = self;
+        let List { max, .. } = self;
         let mut entries = Vec::new();
         while let Some(entry) = list.next_element()? {
             if entries.len() == max {
-                return Err(A::Error::custom(format_args!(
-                    "too many in field `{field}`; at most {max} entries are allowed"
-                )));
+                return Err(A::Error::custom(format_args!("there are more; at most {max} entries are allowed")));
             }
             entries.push(entry);
         }

@@ -62,6 +62,7 @@ impl QuotaLimitBody {
     pub fn limits(&mut self, quota: &[Limit]) -> Result<Vec<Limit>, Problem> {
         match (self.limit, self.limits.take()) {
             (None, Some(bodies)) => Ok(limits(bodies)?),
+            (Some(amount), None) if amount < 0 => Err(Invalid::new("limit", "must not be negative").into()),
             (Some(amount), None) => {
                 let window = quota.first().map_or(Window::Lifetime, |limit| limit.window.clone());
                 let window = match window {

@@ -1,14 +1,14 @@
 //! Problems: the answers to requests that failed (RFC 9457, `application/problem+json`).
 
 mod hint;
+mod kind;
 
-use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
 use bursar_core::failure::{Classify, FailureClass};
 use bursar_core::name::Scope;
-use bursar_core::notation::about;
+use bursar_core::notation::{Unit, about};
 use bursar_core::refusal::{Invalid, Refusal, Violation};
 use bursar_core::time::Span;
 use schemars::JsonSchema;
@@ -17,9 +17,13 @@ use serde::{Deserialize, Serialize};
 use crate::window::WindowFields;
 
 pub use self::hint::{Voice, shell_quoted};
+pub use self::kind::{Kind, problem_table};
 
 /// When a caller may retry a transient failure for which no better estimate is known.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// How the detail of a problem begins if a scope was only read. Then the request can say no limits for it.
+const NO_BUDGET: &str = "there is no budget";
 
 /// Why a request failed.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -33,7 +37,7 @@ pub struct Problem {
     pub status: u16,
     /// What happened, and what the caller can do.
     pub detail: String,
-    /// The field of the request that is wrong.
+    /// The field of the request that is wrong: its path in the body, such as `charges[0].amount`, or the name of a parameter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
     /// The state of the hold or the job that does not allow the request.
@@ -58,6 +62,9 @@ pub struct HttpFields {
     /// The scope that is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scope: Option<String>,
+    /// The hold or the job whose state does not allow the request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
     /// What the caller can do in this case.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
@@ -79,6 +86,7 @@ struct Received {
     violations: Vec<ViolationAnswer>,
     retry_after_ms: Option<i64>,
     scope: Option<String>,
+    id: Option<String>,
     hint: Option<String>,
     request_id: Option<String>,
 }
@@ -94,8 +102,8 @@ impl Received {
         let word = self.kind.rsplit('/').next().unwrap_or_default();
         let kind = Kind::ALL.iter().copied().find(|kind| kind.word() == word);
         let kind = kind.unwrap_or_else(|| Kind::of_status(self.status));
-        let Received { retry_after_ms, scope, hint, request_id, .. } = self;
-        let http = HttpFields { retry_after_ms, scope, hint, request_id };
+        let Received { retry_after_ms, scope, id, hint, request_id, .. } = self;
+        let http = HttpFields { retry_after_ms, scope, id, hint, request_id };
         Problem {
             kind,
             title: kind.title(),
@@ -109,272 +117,33 @@ impl Received {
     }
 }
 
-/// Defines the kinds, each with the last segment of its type, its status, its title, what it means and what to do.
-macro_rules! kinds {
-    ($($kind:ident = $word:literal, $status:literal, $title:literal, $means:literal, $remedy:literal;)*) => {
-        /// The kind of a problem.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Kind {
-            $(#[doc = $title] $kind,)*
-        }
-
-        impl Kind {
-            /// All kinds.
-            pub const ALL: &[Kind] = &[$(Kind::$kind),*];
-
-            fn parts(self) -> Parts {
-                match self {
-                    $(Kind::$kind => {
-                        Parts { word: $word, status: $status, title: $title, means: $means, remedy: $remedy }
-                    })*
-                }
-            }
-        }
-    };
-}
-
-struct Parts {
-    word: &'static str,
-    status: u16,
-    title: &'static str,
-    means: &'static str,
-    remedy: &'static str,
-}
-
-kinds! {
-    Invalid = "invalid", 400, "Invalid request",
-        "the request is wrong; `field` says where",
-        "correct it; a retry does not help";
-    Unauthorized = "unauthorized", 401, "Unauthorized: the request has no valid token",
-        "the request has no valid token; the server's log has the reason",
-        "send `Authorization: Bearer TOKEN` with a token that is neither expired nor revoked";
-    Forbidden = "forbidden", 403, "Forbidden: the caller lacks the permission",
-        "the role, or the worker's capabilities, do not allow it",
-        "use a token with another role, or give the worker the capability";
-    NotFound = "not-found", 404, "Not found",
-        "this tenant has no such object",
-        "check the id or name, and the tenant";
-    UnknownScope = "unknown-scope", 404, "Unknown scope: it has no budget, and the request names no limit",
-        "the scope has no budget and the request gives no limit, or the parent of a budget has no budget; `scope` names it",
-        "define a budget for the scope, or give `limits` with the charge";
-    MethodNotAllowed = "method-not-allowed", 405, "Method not allowed",
-        "the path exists, but not with this method",
-        "use one of the methods in the header `Allow`";
-    Timeout = "timeout", 408, "Timeout: the request took too long to arrive",
-        "the request body took too long",
-        "send it again; nothing was changed";
-    Refused = "refused", 409, "Refused by a limit, a freeze, a grant or a hold's policy",
-        "a limit, a freeze, a grant or a hold's policy refuses the request; `violations` lists every limit, freeze and grant",
-        "request less, wait (`Retry-After` is an estimate of when it may fit), raise the limit, unfreeze the scope, or use another grant";
-    AlreadySettled = "already-settled", 409, "The hold is already settled",
-        "the hold has ended; `state` says how",
-        "nothing: it is settled";
-    LeaseLost = "lease-lost", 409, "Lease lost: it has expired, or another worker has the job",
-        "the lease has expired, or another worker has the job",
-        "stop working on the job; nothing else you report has an effect";
-    Conflict = "conflict", 409, "Conflict with the current state",
-        "the current state does not allow it, or the idempotency key was used for a different request",
-        "read the current state and decide again; use a new key for a new request";
-    Changed = "changed", 412, "Precondition failed: the resource has changed",
-        "the object has changed since it was read (`If-Match`)",
-        "read it again, and repeat the change with its new ETag";
-    TooLarge = "too-large", 413, "Request too large",
-        "the request is too large",
-        "split it";
-    UnsupportedMediaType = "unsupported-media-type", 415, "Unsupported media type",
-        "the body is not JSON, or is compressed",
-        "send `Content-Type: application/json` without a content encoding";
-    TooManyAttempts = "too-many-attempts", 429, "Too many failed authentication attempts",
-        "too many invalid tokens from this address",
-        "wait as long as `Retry-After` says; valid tokens are still accepted";
-    TooManyBytes = "too-many-bytes", 429, "Too many bytes in flight for this principal",
-        "the principal has too many bytes in flight; nothing was changed",
-        "wait as long as `Retry-After` says, and send fewer or smaller requests at once";
-    QuotaExceeded = "quota-exceeded", 429, "Quota exceeded",
-        "the caller's quota has too little left; `violations` has the limit",
-        "wait (`Retry-After` is an estimate of when the request may fit), or have the quota raised";
-    HeadTooLarge = "head-too-large", 431, "Request headers too large",
-        "the request head has more than 64 KiB",
-        "send fewer or shorter headers";
-    Internal = "internal", 500, "Internal error",
-        "a defect; the server's log has it under `request_id`",
-        "report it";
-    Overloaded = "overloaded", 503, "Overloaded: too many requests are waiting",
-        "too many requests are waiting; nothing was changed",
-        "retry after `Retry-After`, with fewer requests at the same time";
-    Busy = "busy", 503, "Database busy: other transactions hold the locks",
-        "other transactions held the locks for too long; nothing was changed",
-        "retry after `Retry-After`; if it stays busy, look for another process that uses the database";
-    Unavailable = "unavailable", 503, "Database unavailable",
-        "the database cannot be used; nothing was changed",
-        "retry after `Retry-After`; if it stays so, read the server's log";
-    Unusable = "unusable", 503, "Database unusable: it is missing, damaged, read-only or of another version",
-        "the command line only: the database is missing, damaged, read-only or of another version; nothing was changed",
-        "do what the message says; a retry does not help";
-    NotReady = "not-ready", 503, "Server not ready",
-        "`/readyz` only: the server does not take requests; `detail` has the reason",
-        "wait, or correct the reason";
-    UnknownOutcome = "unknown-outcome", 504, "Unknown outcome: the request may have been executed",
-        "the connection to the database was lost during the commit, so the request may have taken effect",
-        "retry with the same `Idempotency-Key`";
-}
-
-/// Returns the table of all problems in Markdown, for `docs/server.md`.
-pub fn problem_table() -> String {
-    let mut table = String::from("| `type` ends in | status | means | do |\n| --- | --- | --- | --- |\n");
-    // A server answers `unavailable` instead of `unusable`.
-    for kind in Kind::ALL.iter().filter(|kind| **kind != Kind::Unusable) {
-        let Parts { word, status, means, remedy, .. } = kind.parts();
-        table.push_str(&format!("| `{word}` | {status} | {means} | {remedy} |\n"));
-    }
-    table
-}
-
-impl Kind {
-    /// Returns the last segment of the type, which is stable.
-    pub fn word(self) -> &'static str {
-        self.parts().word
-    }
-
-    /// Returns the title.
-    pub fn title(self) -> &'static str {
-        self.parts().title
-    }
-
-    /// Returns the HTTP status.
-    pub fn status(self) -> u16 {
-        self.parts().status
-    }
-
-    /// Returns what the problem means, as a sentence without a full stop.
-    pub fn means(self) -> &'static str {
-        self.parts().means
-    }
-
-    /// Returns what a caller can do about it, as a sentence without a full stop.
-    pub fn remedy(self) -> &'static str {
-        self.parts().remedy
-    }
-
-    /// Returns whether the same request may succeed later without any other change.
-    pub fn is_transient(self) -> bool {
-        matches!(
-            self,
-            Kind::Overloaded
-                | Kind::Busy
-                | Kind::Unavailable
-                | Kind::NotReady
-                | Kind::UnknownOutcome
-                | Kind::Timeout
-                | Kind::TooManyAttempts
-                | Kind::TooManyBytes
-        )
-    }
-
-    /// Returns the kind that fits an HTTP status, for an answer whose type is unknown.
-    pub fn of_status(status: u16) -> Kind {
-        match status {
-            401 => Kind::Unauthorized,
-            403 => Kind::Forbidden,
-            404 => Kind::NotFound,
-            405 => Kind::MethodNotAllowed,
-            408 => Kind::Timeout,
-            409 => Kind::Conflict,
-            412 => Kind::Changed,
-            413 => Kind::TooLarge,
-            415 => Kind::UnsupportedMediaType,
-            429 => Kind::Overloaded,
-            400..=499 => Kind::Invalid,
-            503 => Kind::Unavailable,
-            // A proxy gave up on the server, which may have executed the request.
-            502 | 504 => Kind::UnknownOutcome,
-            _ => Kind::Internal,
-        }
-    }
-
-    fn of(class: FailureClass<'_>) -> Kind {
-        match class {
-            FailureClass::Refused(refusal) => Kind::of_refusal(refusal),
-            FailureClass::Invalid { .. } => Kind::Invalid,
-            FailureClass::Overloaded => Kind::Overloaded,
-            FailureClass::Busy => Kind::Busy,
-            FailureClass::UnknownOutcome => Kind::UnknownOutcome,
-            FailureClass::Unavailable => Kind::Unavailable,
-            FailureClass::Unusable => Kind::Unusable,
-            FailureClass::Internal => Kind::Internal,
-        }
-    }
-
-    fn of_refusal(refusal: &Refusal) -> Kind {
-        match refusal {
-            Refusal::Refused(_)
-            | Refusal::LateRefused { .. }
-            | Refusal::OverrunRefused { .. }
-            | Refusal::LifeExceeded { .. }
-            | Refusal::Overflow { .. } => Kind::Refused,
-            Refusal::UnknownScope { .. } => Kind::UnknownScope,
-            Refusal::UnknownHold { .. }
-            | Refusal::UnknownGrant { .. }
-            | Refusal::UnknownJob { .. }
-            | Refusal::UnknownSchedule { .. }
-            | Refusal::UnknownBlob { .. } => Kind::NotFound,
-            Refusal::LeaseLost { .. } => Kind::LeaseLost,
-            Refusal::ForeignLease { .. } | Refusal::ForeignCharge { .. } => Kind::Forbidden,
-            Refusal::Changed { .. } => Kind::Changed,
-            Refusal::AlreadySettled { .. } => Kind::AlreadySettled,
-            Refusal::Invalid(_)
-            | Refusal::NoSuchCharge { .. }
-            | Refusal::ActualAmbiguous { .. }
-            | Refusal::UsageAmbiguous { .. }
-            | Refusal::BlobTooLarge { .. }
-            | Refusal::BlobMismatch { .. }
-            | Refusal::TooManyScopes { .. } => Kind::Invalid,
-            // The request is valid; a build with newer time zone data can execute it.
-            Refusal::UnknownZone { .. } => Kind::Unavailable,
-            // The remaining refusals depend on the current state of a hold, a grant, a job or a budget.
-            _ => Kind::Conflict,
-        }
-    }
-}
-
-impl Serialize for Kind {
-    fn serialize<S: serde::Serializer>(&self, ser: S) -> Result<S::Ok, S::Error> {
-        ser.collect_str(&format_args!("/problems/{}", self.word()))
-    }
-}
-
-impl JsonSchema for Kind {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Kind".into()
-    }
-
-    fn json_schema(schemas: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        String::json_schema(schemas)
-    }
-}
-
 impl Problem {
     /// A problem of a kind. `detail` is a sentence without a full stop.
     pub fn new(kind: Kind, detail: impl Into<String>) -> Problem {
-        let Parts { title, status, .. } = kind.parts();
-        let detail = detail.into();
+        let (title, status, detail) = (kind.title(), kind.status(), detail.into());
         Problem { kind, title, status, detail, field: None, state: None, violations: Vec::new(), http: None }
+    }
+
+    /// Returns the fields that few problems have.
+    fn parts(&mut self) -> &mut HttpFields {
+        self.http.get_or_insert_default()
     }
 
     /// Sets how long to wait before a retry.
     pub fn retry_after(mut self, wait: Duration) -> Problem {
-        let http = self.http.get_or_insert_default();
-        http.retry_after_ms = Some(wait.as_millis().try_into().unwrap_or(i64::MAX));
+        self.parts().retry_after_ms = Some(wait.as_millis().try_into().unwrap_or(i64::MAX));
         self
     }
 
     /// Sets the id of the request.
     pub fn of_request(mut self, request_id: &str) -> Problem {
-        self.http.get_or_insert_default().request_id = Some(request_id.to_owned());
+        self.parts().request_id = Some(request_id.to_owned());
+        self
+    }
+
+    /// Sets what the caller can do, in place of the usual hint.
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Problem {
+        self.parts().hint = Some(hint.into());
         self
     }
 
@@ -390,7 +159,7 @@ impl Problem {
 
     /// A problem with a scope that was asked for and has neither a budget nor balances.
     pub fn unknown_scope(scope: &Scope) -> Problem {
-        let detail = format!("there is no budget {scope}, and the scope was never charged");
+        let detail = format!("{NO_BUDGET} {scope}, and the scope was never charged");
         Problem::new(Kind::UnknownScope, detail).with_parts_of(&Refusal::UnknownScope { scope: scope.clone() })
     }
 
@@ -432,12 +201,16 @@ impl Problem {
                 }
             }
             Refusal::UnknownScope { scope } => {
-                self.http.get_or_insert_default().scope = Some(scope.to_string());
+                self.parts().scope = Some(scope.to_string());
             }
-            Refusal::Invalid(Invalid { field, .. }) => self.field = Some((*field).to_owned()),
-            Refusal::AlreadySettled { state, .. } => self.state = Some(state.as_str().into()),
-            Refusal::LeaseLost { state, .. } | Refusal::WrongState { state, .. } => {
+            Refusal::Invalid(Invalid { field, .. }) => self.field = Some(field.to_string()),
+            Refusal::AlreadySettled { state, hold } => {
                 self.state = Some(state.as_str().into());
+                self.parts().id = Some(hold.to_string());
+            }
+            Refusal::LeaseLost { state, job, .. } | Refusal::WrongState { state, job, .. } => {
+                self.state = Some(state.as_str().into());
+                self.parts().id = Some(job.to_string());
             }
             _ => {}
         }
@@ -482,6 +255,9 @@ pub enum ViolationAnswer {
         retry_after_ms: Option<i64>,
         /// Whether the limit can ever admit the request; `false` if the request exceeds the whole limit.
         possible: bool,
+        /// The unit of the amounts.
+        #[serde(default)]
+        unit: Unit,
     },
     /// The scope is frozen.
     Frozen { scope: String },
@@ -493,8 +269,9 @@ pub enum ViolationAnswer {
 impl fmt::Display for ViolationAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ViolationAnswer::Limit { scope, window, limit, requested, available, retry_after_ms, possible } => {
+            ViolationAnswer::Limit { scope, window, limit, requested, available, retry_after_ms, possible, unit } => {
                 let window = window.shown(Some(*limit));
+                let [limit, requested, available] = [limit, requested, available].map(|amount| unit.format(*amount));
                 write!(f, "{scope} has {available} left of {limit} ({window}), {requested} requested")?;
                 match retry_after_ms.map(|wait| Span::from_millis(wait.max(0).unsigned_abs())) {
                     Some(wait) => write!(f, ", room for it in about {} (an estimate)", about(wait)),
@@ -511,7 +288,7 @@ impl fmt::Display for ViolationAnswer {
 impl From<&Violation> for ViolationAnswer {
     fn from(violation: &Violation) -> ViolationAnswer {
         match violation {
-            Violation::Limit { scope, window, limit, requested, available, retry_after, possible } => {
+            Violation::Limit { scope, window, limit, requested, available, retry_after, possible, unit } => {
                 ViolationAnswer::Limit {
                     scope: scope.to_string(),
                     window: WindowFields::from(window),
@@ -520,6 +297,7 @@ impl From<&Violation> for ViolationAnswer {
                     available: *available,
                     retry_after_ms: retry_after.map(Span::millis),
                     possible: *possible,
+                    unit: unit.clone(),
                 }
             }
             Violation::Frozen { scope } => ViolationAnswer::Frozen { scope: scope.to_string() },
@@ -538,7 +316,8 @@ mod tests {
 
     fn limit(window: Window, retry_after: Option<Span>, possible: bool) -> Violation {
         let scope = Scope::new("a").unwrap();
-        Violation::Limit { scope, window, limit: 10, requested: 7, available: 3, retry_after, possible }
+        let unit = Unit::default();
+        Violation::Limit { scope, window, limit: 10, requested: 7, available: 3, retry_after, possible, unit }
     }
 
     #[test]
@@ -554,6 +333,12 @@ mod tests {
         }
         let text = limit(Window::Lifetime, wait, true).to_string();
         assert_eq!(text, "a has 3 left of 10 (lifetime), 7 requested, room for it in about 14 days (an estimate)");
+        let mut dollars = limit(Window::Lifetime, None, true);
+        if let Violation::Limit { unit, .. } = &mut dollars {
+            *unit = Unit::named("usd");
+        }
+        assert_eq!(dollars.to_string(), "a has $0.000003 left of $0.00001 (lifetime), $0.000007 requested");
+        assert_eq!(ViolationAnswer::from(&dollars).to_string(), dollars.to_string());
     }
 
     #[test]

@@ -238,6 +238,11 @@ pub struct QueueAnswer {
     pub figures: Option<FiguresAnswer>,
 }
 
+impl QueueAnswer {
+    /// The fields that are not settings. A `PUT` accepts them and ignores them, so that an answer can be changed and sent back.
+    pub const READ_ONLY: &[&str] = &["name", "figures"];
+}
+
 /// The statistics of a queue.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct FiguresAnswer {

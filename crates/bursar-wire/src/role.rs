@@ -1,8 +1,9 @@
 //! The roles of principals.
 
 use bursar_core::name::Tenant;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// The role of a principal in its tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -47,10 +48,27 @@ impl Role {
         !matches!(self, Role::Operator | Role::Worker)
     }
 
+    /// Lists the roles that an API key can have: `admin, user, …`.
+    pub fn names_of_keys() -> String {
+        Role::of_keys().map(Role::name).collect::<Vec<_>>().join(", ")
+    }
+
     /// Returns the roles that an API key can have.
     pub fn of_keys() -> impl Iterator<Item = Role> {
         Role::ALL.into_iter().filter(|role| role.is_of_keys())
     }
+}
+
+/// Parses the role of an API key.
+pub(crate) fn of_key<'de, D: Deserializer<'de>>(de: D) -> Result<Role, D::Error> {
+    let name = String::deserialize(de)?;
+    let known = Role::of_keys().find(|role| role.name() == name);
+    known.ok_or_else(|| D::Error::custom(format_args!("{name:?} is not one of {}", Role::names_of_keys())))
+}
+
+pub(crate) fn key_schema(_: &mut SchemaGenerator) -> Schema {
+    let names: Vec<&str> = Role::of_keys().map(Role::name).collect();
+    json_schema!({ "type": "string", "enum": names })
 }
 
 /// Who the caller is: the answer of `GET /v1/whoami`.

@@ -140,7 +140,7 @@ impl<'de> Deserialize<'de> for ScheduleAnswer {
             last_tick: Option<String>,
             last_job: Option<JobId>,
         }
-        let (own, spec) = flat::split(de, &["name", "next_at", "last_tick", "last_job"], "cron")?;
+        let (own, spec) = flat::split(de, ScheduleAnswer::READ_ONLY, "cron")?;
         let Own { name, next_at, last_tick, last_job } = own;
         let spec = spec.ok_or_else(|| serde::de::Error::missing_field("cron"))?;
         Ok(ScheduleAnswer { name, spec, next_at, last_tick, last_job })
@@ -148,6 +148,9 @@ impl<'de> Deserialize<'de> for ScheduleAnswer {
 }
 
 impl ScheduleAnswer {
+    /// The fields that are not part of the definition. A `PUT` accepts them and ignores them, so that an answer can be changed and sent back.
+    pub const READ_ONLY: &[&str] = &["name", "next_at", "last_tick", "last_job"];
+
     /// Converts a schedule.
     pub fn of(name: ScheduleName, schedule: &Schedule) -> ScheduleAnswer {
         ScheduleAnswer {

@@ -15,9 +15,62 @@ use serde::de::{
     Deserialize, DeserializeSeed, Deserializer, EnumAccess, Error, MapAccess, SeqAccess, VariantAccess, Visitor,
 };
 
-/// Parses a value, refusing an array in the place of an object.
-pub(super) fn read<'de, T: Deserialize<'de>, D: Deserializer<'de>>(de: D) -> Result<T, D::Error> {
-    T::deserialize(Strict(de))
+/// Parses a value, refusing an array in the place of an object. If it is an object, its fields in `ignored` are skipped.
+pub(super) fn read<'de, T, D>(de: D, ignored: &'static [&'static str]) -> Result<T, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    T::deserialize(Whole { de, ignored })
+}
+
+/// The deserializer of a whole body.
+struct Whole<D> {
+    de: D,
+    ignored: &'static [&'static str],
+}
+
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for Whole<D> {
+    type Error = D::Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+        Strict(self.de).deserialize_any(visitor)
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, D::Error> {
+        self.de.deserialize_map(object::Object { visitor, fields, ignored: self.ignored })
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+        newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+    }
+}
+
+/// The words before the name of a field in an error.
+const BEFORE_FIELD: [&str; 4] = ["unknown field `", "missing field `", "duplicate field `", "wrong value in field `"];
+
+/// Returns where an error has the name of the field that it is about.
+pub(super) fn field_at(error: &str) -> Option<usize> {
+    let found = BEFORE_FIELD.iter().filter_map(|words| error.find(words).map(|at| at + words.len()));
+    found.min()
+}
+
+/// Returns the error about a part of `outer`, so that it names the whole path: `charges` and `[0].amount` give `charges[0].amount`.
+fn nested<E: Error>(outer: &str, error: &str) -> E {
+    match field_at(error) {
+        Some(at) => {
+            let (before, inner) = error.split_at(at);
+            let dot = if inner.starts_with('[') { "" } else { "." };
+            E::custom(format_args!("{before}{outer}{dot}{inner}"))
+        }
+        None => E::custom(format_args!("wrong value in field `{outer}`: {error}")),
+    }
 }
 
 /// The names that serde gives to types, and the words of people.
@@ -65,7 +118,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<D> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        self.0.deserialize_map(object::Object { visitor, fields })
+        self.0.deserialize_map(object::Object { visitor, fields, ignored: &[] })
     }
 
     fn deserialize_unit_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, D::Error> {
@@ -142,7 +195,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Strict<V> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<V::Value, A::Error> {
-        self.0.visit_seq(Strict(list))
+        self.0.visit_seq(Entries { list, index: 0 })
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<V::Value, A::Error> {
@@ -162,15 +215,25 @@ impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Strict<S> {
     }
 }
 
-impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Strict<A> {
+/// The entries of a list while they are read.
+struct Entries<A> {
+    list: A,
+    /// The number of entries read so far.
+    index: usize,
+}
+
+impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Entries<A> {
     type Error = A::Error;
 
     fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, A::Error> {
-        self.0.next_element_seed(Strict(seed))
+        let index = self.index;
+        self.index += 1;
+        let read = self.list.next_element_seed(Strict(seed));
+        read.map_err(|error| nested(&format!("[{index}]"), &error.to_string()))
     }
 
     fn size_hint(&self) -> Option<usize> {
-        self.0.size_hint()
+        self.list.size_hint()
     }
 }
 
@@ -261,11 +324,13 @@ mod tests {
     #[test]
     fn a_wrong_type_is_named_in_plain_words_with_its_field() {
         for (json, field, words) in [
-            (r#"{"part":{"size":1.5}}"#, "size", "expected a whole number"),
-            (r#"{"part":{"size":"25usd"}}"#, "size", "expected a whole number"),
+            (r#"{"part":{"size":1.5}}"#, "part.size", "expected a whole number"),
+            (r#"{"part":{"size":"25usd"}}"#, "part.size", "expected a whole number"),
             (r#"{"parts":{}}"#, "parts", "expected a list"),
             (r#"{"part":[]}"#, "part", "expected an object"),
-            (r#"{"part":{"name":7}}"#, "name", "expected a string"),
+            (r#"{"part":{"name":7}}"#, "part.name", "expected a string"),
+            (r#"{"parts":[{},{"name":7}]}"#, "parts[1].name", "expected a string"),
+            (r#"{"parts":[{},7]}"#, "parts[1]", "expected an object"),
         ] {
             let refused = crate::read::<Whole>(json).unwrap_err();
             assert_eq!(refused.field.as_deref(), Some(field), "{json}: {}", refused.detail);

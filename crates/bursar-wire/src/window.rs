@@ -177,7 +177,9 @@ impl TryFrom<LimitBody> for Limit {
 
 /// Converts a list of limits.
 pub fn limits(bodies: Vec<LimitBody>) -> Result<Vec<Limit>, Invalid> {
-    bodies.into_iter().map(Limit::try_from).collect()
+    let limit =
+        |(index, body): (usize, LimitBody)| Limit::try_from(body).map_err(|invalid| invalid.of_entry("limits", index));
+    bodies.into_iter().enumerate().map(limit).collect()
 }
 
 #[cfg(test)]

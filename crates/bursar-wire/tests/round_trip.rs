@@ -25,7 +25,7 @@ fn budget() -> Value {
         "trip": null, "thresholds": [], "shadow": false, "frozen": true,
         "freeze": { "by": "trip", "window": "day", "zone": "UTC", "until": null },
         "balances": [{ "window": "lifetime", "start": null, "end": null, "limit": 1, "posted": 0, "held": 1,
-                       "remaining": 0 }],
+                       "remaining": 0, "unit": { "name": "usd", "symbol": "$", "decimals": 6 } }],
     })
 }
 
@@ -53,14 +53,15 @@ fn queues_items_and_problems_survive_a_round_trip() {
     let problem = json!({
         "type": "/problems/refused", "title": Problem::new(Kind::Refused, "").title, "status": 409, "detail": "d", "retry_after_ms": 5, "request_id": "r",
         "violations": [{ "kind": "limit", "scope": "a", "window": "rolling", "length_ms": 5, "limit": 1, "requested": 2,
-                         "available": 1, "retry_after_ms": null, "possible": false },
+                         "available": 1, "retry_after_ms": null, "possible": false,
+                         "unit": { "name": "", "symbol": null, "decimals": 0 } },
                        { "kind": "frozen", "scope": "a" }, { "kind": "grant", "purpose": "p" }],
     });
     let read: Problem = round_trip(&problem);
     assert_eq!((read.kind, read.retry_after_ms()), (Kind::Refused, Some(5)));
     assert!(matches!(&read.violations[0], ViolationAnswer::Limit { window, .. } if window.length_ms == Some(5)));
     let done = json!({ "id": "job_01j9zq3v4w5x6y7z8abcdefghj", "state": "awaiting_budget", "run_at": null, "hold": null,
-                       "cost": [{ "scope": "a", "amount": 4 }] });
+                       "cost": [{ "scope": "a", "amount": 4 }], "overrun": 1, "warnings": ["overrun"] });
     let items: FinishedItems = round_trip(&json!({ "items": [done, { "problem": problem }] }));
     assert!(matches!(items.items[0], ItemAnswer::Done(_)) && matches!(items.items[1], ItemAnswer::Failed { .. }));
 }

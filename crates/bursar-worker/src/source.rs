@@ -56,8 +56,12 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Refuses progress that is too large, because listeners buffer it in memory.
+    /// Refuses a percentage outside of 0 to 100, and progress that is too large, because listeners buffer it in memory.
     pub fn check(&self) -> Result<(), Invalid> {
+        if let Some(percent) = self.percent.filter(|percent| !(0.0..=100.0).contains(percent)) {
+            let problem = format!("is {percent}; it must be from 0 to 100: how much of the job is done");
+            return Err(Invalid::new("percent", problem));
+        }
         let bytes = self.message.as_ref().map_or(0, String::len) + self.data.as_str().len();
         if bytes > PROGRESS_BYTES_MAX {
             let problem = format!("has {bytes} bytes with its message; at most {PROGRESS_BYTES_MAX} are allowed");

@@ -38,7 +38,7 @@ pub mod meter;
 mod wakeup;
 
 pub use bursar_core::answer::{
-    Answer, BlobAnswer, Enqueued, Finished, Leased, Outcome, Placed, Redeemed, Renewed, Settled, Submitted,
+    Answer, BlobAnswer, Credited, Enqueued, Finished, Leased, Outcome, Placed, Redeemed, Renewed, Settled, Submitted,
 };
 pub use bursar_core::blob::{Blob, BlobSpec, BlobState, NamespaceConfig, NamespaceState, Reference, Sha256Digest};
 pub use bursar_core::bounds;
@@ -54,8 +54,8 @@ pub use bursar_core::grant::{Grant, GrantFault, GrantState};
 pub use bursar_core::hold::{ClampedTtl, HeldCharge, Hold, HoldState};
 pub use bursar_core::id::{BlobId, CommandId, GrantId, HoldId, IdSource, JobId, KeyId, WorkerId};
 pub use bursar_core::job::{
-    Backoff, End, Finish, HeartbeatItem, Job, JobError, JobSpec, JobState, Lease, LeaseRequest, Missed as MissedTicks,
-    Order, Overlap, QueueConfig, Rate, Retention, Retry, Schedule, ScheduleSpec, Usage,
+    Backoff, End, Finish, HeartbeatItem, Job, JobAct, JobError, JobSpec, JobState, Lease, LeaseRequest,
+    Missed as MissedTicks, Order, Overlap, QueueConfig, Rate, Retention, Retry, Schedule, ScheduleSpec, Usage,
 };
 pub use bursar_core::name::{
     Backend, FlowKey, IdempotencyKey, JobKind, LeaseOwner, Name, Namespace, Purpose, Queue, Referrer, ScheduleName,

@@ -198,8 +198,11 @@ struct Completed {
     run_at: Option<String>,
     hold: Option<String>,
     cost: Vec<u64>,
+    overrun: i64,
+    warnings: [i64; 0],
 }
 
 async fn complete(Path(id): Path<String>, Json(complete): Json<Complete>) -> Json<Completed> {
-    Json(Completed { id, state: "succeeded", run_at: None, hold: None, cost: (1..complete.fence).collect() })
+    let cost = (1..complete.fence).collect();
+    Json(Completed { id, state: "succeeded", run_at: None, hold: None, cost, overrun: 0, warnings: [] })
 }

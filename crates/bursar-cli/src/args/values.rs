@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use bursar::{Amount, Invalid, Limit, Payload, Scope, Span, Unit, Zone};
 
-use crate::similar;
+use bursar_wire::similar;
 
 /// Parses `SCOPE=AMOUNT`. A scope's name may contain `=`, an amount may not. The budget of the scope has the unit.
 pub(crate) fn charge(text: &str) -> Result<(Scope, Amount), Invalid> {
@@ -45,7 +45,7 @@ pub(crate) fn zone(text: &str) -> Result<Zone, Invalid> {
 fn with_similar_zone(invalid: &Invalid, zone: &str) -> Invalid {
     let names: Vec<String> = Zone::names().collect();
     let similar = similar::to(zone, names.iter().map(String::as_str));
-    Invalid::new(invalid.field, format!("{}{}", invalid.problem, similar::question(similar)))
+    Invalid::new(invalid.field.clone(), format!("{}{}", invalid.problem, similar::question(similar)))
 }
 
 /// `AMOUNT:WINDOW` as it was written, until the unit of the budget is known.
@@ -67,10 +67,12 @@ impl WrittenLimit {
 /// Parses `AMOUNT:WINDOW`. What does not depend on the unit is checked at once.
 pub(crate) fn limit(text: &str) -> Result<WrittenLimit, Invalid> {
     let (amount, window) = text.split_once(':').unwrap_or((text, ""));
-    checked(WrittenLimit(text.to_owned())).map_err(|invalid| match (invalid.field, window.split_once('@')) {
-        ("amount", _) => with_shell_tip(invalid, amount),
-        ("zone", Some((_, zone))) => with_similar_zone(&invalid, zone.split(':').next().unwrap_or(zone)),
-        _ => invalid,
+    checked(WrittenLimit(text.to_owned())).map_err(|invalid| {
+        match (invalid.field.clone().as_ref(), window.split_once('@')) {
+            ("amount", _) => with_shell_tip(invalid, amount),
+            ("zone", Some((_, zone))) => with_similar_zone(&invalid, zone.split(':').next().unwrap_or(zone)),
+            _ => invalid,
+        }
     })
 }
 

@@ -268,11 +268,17 @@ pub(crate) async fn run(args: Budgets, context: &Context) -> Result<(), Problem>
             let mut units = Units::read([&scope], context).await?;
             let amount = units.amount(&scope, &amount)?;
             let credited = client.budgets().credit(&scope, &CreditBody { amount, hold, reason }).await;
-            let charged = suggest::scope(credited, [&scope], context).await?.into_inner();
-            units.add(charges::scopes(std::slice::from_ref(&charged)), context).await?;
-            context.out.data(&charged, || {
-                let remaining = charges::remaining(std::slice::from_ref(&charged), &units);
-                format!("credited {} to {}\n{remaining}", units.show(&scope, amount), charged.scope)
+            let credited = suggest::scope(credited, [&scope], context).await?.into_inner();
+            let charged = std::slice::from_ref(&credited.charge);
+            units.add(charges::scopes(charged), context).await?;
+            if credited.excess > 0 {
+                let excess = units.show(&scope, credited.excess);
+                context.out.note(&format!(
+                    "warning: {excess} more than {scope} has spent, so its limits admit that much more"
+                ));
+            }
+            context.out.data(&credited, || {
+                format!("credited {} to {scope}\n{}", units.show(&scope, amount), charges::remaining(charged, &units))
             })
         }
         Budgets::Spent { scope, from, to } => {

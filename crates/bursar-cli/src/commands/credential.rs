@@ -15,7 +15,7 @@ use crate::args::{PageSize, duration};
 use crate::context::Context;
 use crate::moment::{distance, moment};
 use crate::output::{cell, table};
-use crate::similar;
+use bursar_wire::similar;
 
 /// The subcommands of `bursar worker`.
 #[derive(Subcommand)]

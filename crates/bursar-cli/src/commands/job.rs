@@ -468,6 +468,14 @@ async fn print_finished(
 ) -> Result<(), Problem> {
     let done = with_current_lease(done, job, fence, context).await?;
     let units = Units::read(done.cost.iter().map(|cost| &cost.scope), context).await?;
+    if done.overrun > 0 {
+        // A hold with several charges may have several units; then the number is a sum over all of them.
+        let overrun = match done.cost.as_slice() {
+            [only] => units.show(&only.scope, done.overrun),
+            _ => done.overrun.to_string(),
+        };
+        context.out.note(&format!("warning: the job spent {overrun} more than was held for it"));
+    }
     context.out.data(&*done, || view::finished(std::slice::from_ref(&*done), &units))
 }
 

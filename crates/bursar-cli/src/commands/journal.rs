@@ -12,9 +12,9 @@ use crate::args::{ConfiguredArgs, PageSize, whole};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output::{Output, counted};
-use crate::similar;
 use crate::units::Units;
 use crate::view::events;
+use bursar_wire::similar;
 
 /// The subcommands of `bursar journal`.
 #[derive(Subcommand)]

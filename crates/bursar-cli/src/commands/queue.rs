@@ -2,7 +2,7 @@
 
 use bursar::{Invalid, JobState, Queue, Rate, Span};
 use bursar_client::FiguresPeriod;
-use bursar_wire::problem::Problem;
+use bursar_wire::problem::{Kind, Problem};
 use bursar_wire::queue::{FiguresAnswer, QueueAnswer, QueueBody, RateBody};
 use clap::{Args, Subcommand};
 
@@ -159,9 +159,17 @@ async fn change(set: Set, context: &Context) -> Result<(), Problem> {
         Some(path) => (context.client.clone(), bursar_wire::read::<QueueBody>(&read_input(path)?)?),
         None => {
             // The other settings stay as they are. If-Match keeps this from overwriting a concurrent change.
-            let current = context.client.queues().show(&set.name, None).await?;
-            let client = current.etag().map_or_else(|| context.client.clone(), |etag| context.client.if_match(etag));
-            (client, changed(current.into_inner().config, &set))
+            match context.client.queues().show(&set.name, None).await {
+                Ok(current) => {
+                    let client = &context.client;
+                    let client = current.etag().map_or_else(|| client.clone(), |etag| client.if_match(etag));
+                    (client, changed(current.into_inner().config, &set))
+                }
+                Err(error) if error.kind() == Some(Kind::NotFound) => {
+                    (context.client.clone(), changed(QueueBody::default(), &set))
+                }
+                Err(error) => return Err(error.into()),
+            }
         }
     };
     let body = QueueBody { reason: set.reason.or(body.reason), ..body };

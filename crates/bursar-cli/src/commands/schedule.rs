@@ -16,8 +16,8 @@ use crate::context::Context;
 use crate::input::read_input;
 use crate::moment::{distance, moment_in};
 use crate::output::{cell, table};
-use crate::similar;
 use crate::suggest;
+use bursar_wire::similar;
 
 /// The subcommands of `bursar schedule`.
 #[derive(Subcommand)]

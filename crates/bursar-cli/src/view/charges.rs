@@ -19,13 +19,19 @@ pub(crate) fn command(done: &CommandAnswer, units: &Units) -> String {
         let amount = |charged: &ChargeAnswer| units.show(&charged.scope, charged.amount);
         charges.iter().map(|charged| format!("  {} on {}", amount(charged), charged.scope)).collect()
     };
-    let mut lines = vec![format!("{} {outcome}", done.id)];
+    let mut lines = vec![match done.id {
+        Some(id) => format!("{id} {outcome}"),
+        None => outcome.to_owned(),
+    }];
     if let Some(hold) = &done.hold {
         let expiry = match &hold.expires_at {
             Some(_) => format!("expires {}", moment(hold.expires_at.as_ref())),
             None => "is held until its job ends".to_owned(),
         };
-        lines.push(format!("{} {expiry}", hold.id));
+        lines.push(match hold.id {
+            Some(id) => format!("{id} {expiry}"),
+            None => format!("a hold that {expiry}"),
+        });
         lines.extend(amounts(&hold.charges));
         lines.extend(some_remaining(&hold.charges, units));
     }

@@ -119,13 +119,13 @@ fn invalid_input_is_rejected_by_field_and_changes_nothing() {
     }
     for (body, field) in [
         (r#"{ "charges": [ { "scope": "a", "amount": 1 } ], "setle": "now" }"#, "setle"),
-        (r#"{ "charges": [ { "scope": "a", "amount": 1, "limt": 3 } ] }"#, "limt"),
-        (r#"{ "charges": [ { "scope": "a", "amount": -1 } ] }"#, "charges.amount"),
+        (r#"{ "charges": [ { "scope": "a", "amount": 1, "limt": 3 } ] }"#, "charges[0].limt"),
+        (r#"{ "charges": [ { "scope": "a", "amount": -1 } ] }"#, "charges[0].amount"),
         (r#"{ "charges": [ { "scope": "a", "amount": 1 } ], "settle": "hold", "ttl_ms": 0 }"#, "ttl_ms"),
         (r#"{ "charges": [ { "scope": "a", "amount": 1 } ], "ttl_ms": 5 }"#, "ttl_ms"),
         (
             r#"{ "charges": [ { "scope": "a", "amount": 1, "limits": [ { "amount": 1, "window": "day", "zone": "X" } ] } ] }"#,
-            "zone",
+            "charges[0].limits[0].zone",
         ),
         ("{}", "charges"),
         ("not json", "body"),

@@ -79,7 +79,7 @@ fn invalid_schedules_are_rejected_and_not_stored() {
     let wrong = dir.file("wrong.json", r#"{ "cron": "@daily", "queue": "q", "kind": "work", "zon": "UTC" }"#);
     assert_eq!(dir.problem(2, &["schedule", "set", "s", "--file", wrong.to_str().unwrap()])["field"], "zon");
     let cron = [&set[..], &["--cron", "@daily", "--priority", "2000"]].concat();
-    assert_eq!(dir.problem(2, &cron)["field"], "jobs.priority");
+    assert_eq!(dir.problem(2, &cron)["field"], "priority");
     assert_eq!(dir.json(&["schedule", "list"]), json!({ "items": [], "next": null }));
 
     let good = r#"{ "cron": "@daily", "queue": "q", "kind": "work", "paused": true, "retry": { "max_attempts": 2 } }"#;

@@ -2,8 +2,7 @@
 
 use bursar_core::name::Scope;
 use bursar_wire::Page;
-use bursar_wire::budget::{BudgetAnswer, BudgetBody, CreditBody, SpendSeriesAnswer, SpentAnswer};
-use bursar_wire::command::ChargeAnswer;
+use bursar_wire::budget::{BudgetAnswer, BudgetBody, CreditBody, CreditedAnswer, SpendSeriesAnswer, SpentAnswer};
 use bursar_wire::event::EventAnswer;
 
 use crate::answered::Answered;
@@ -98,7 +97,7 @@ impl Budgets<'_> {
     }
 
     /// Gives units back to a scope.
-    pub async fn credit(&self, scope: &Scope, credit: &CreditBody) -> Result<Answered<ChargeAnswer>, Error> {
+    pub async fn credit(&self, scope: &Scope, credit: &CreditBody) -> Result<Answered<CreditedAnswer>, Error> {
         self.0.post(at(scope).then("credits"), credit).answer().await
     }
 }

@@ -61,8 +61,8 @@ async fn budgets_holds_and_commands_work() {
     let placed = keyed.holds().place(&body).await.unwrap();
     let again = keyed.holds().place(&body).await.unwrap();
     assert!(!placed.is_replayed() && again.is_replayed());
-    let hold = placed.hold.as_ref().unwrap().id;
-    assert_eq!(again.hold.as_ref().unwrap().id, hold);
+    let hold = placed.hold.as_ref().unwrap().id.unwrap();
+    assert_eq!(again.hold.as_ref().unwrap().id, Some(hold));
     assert_eq!(client.holds().list(&name, Some("held"), None, 10).await.unwrap().items.len(), 1);
     client.holds().extend(hold, Duration::from_secs(1)).await.unwrap();
     let refused = client.commands().submit(&CommandBody { charges, ..CommandBody::default() }).await.unwrap_err();
@@ -87,8 +87,8 @@ async fn budgets_holds_and_commands_work() {
     assert_eq!(gone.kind(), Some(Kind::UnknownScope));
     assert!(client.budgets().show(&name).await.unwrap().budget.is_none());
 
-    let shown = client.commands().show(placed.id).await.unwrap();
-    assert_eq!(shown.hold.as_ref().unwrap().id, hold);
+    let shown = client.commands().show(placed.id.unwrap()).await.unwrap();
+    assert_eq!(shown.hold.as_ref().unwrap().id, Some(hold));
     let read =
         JournalQuery { stream: Some(format!("scope:{name}")), kind: Some("hold".into()), ..JournalQuery::default() };
     assert_eq!(client.journal().read(&read).await.unwrap().items.len(), 3);

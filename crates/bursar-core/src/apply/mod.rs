@@ -58,7 +58,7 @@ pub(crate) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64
             scope::post(ws, tenant, charges);
             1
         }
-        Event::Credited { charge, at, hold, beyond } => {
+        Event::Credited { charge, at, hold, beyond, .. } => {
             scope::credit(ws, tenant, *at, charge, *hold, beyond.as_ref());
             ws.scopes.get(&ScopeKeyRef(tenant, &charge.scope)).expect("the scope was just credited").version
         }

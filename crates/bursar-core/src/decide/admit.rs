@@ -162,6 +162,7 @@ fn check_limits(
                 available: available.max(0),
                 retry_after: balance.retry_after(limit.amount, amount, ws.now, state.next_expiry),
                 possible: balance.could_fit(limit.amount, amount),
+                unit: state.budget.as_ref().map(|budget| budget.display_unit()).unwrap_or_default(),
             });
         }
     }

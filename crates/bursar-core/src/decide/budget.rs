@@ -13,7 +13,7 @@ use crate::mutant::Mutant;
 use crate::name::Scope;
 use crate::notation::Unit;
 use crate::refusal::{Invalid, Refusal};
-use crate::scope::Freeze;
+use crate::scope::{Freeze, ScopeState};
 use crate::state::Workspace;
 use crate::window::Window;
 
@@ -38,7 +38,36 @@ pub(super) fn define(ws: &Workspace, context: &Context, scope: &Scope, budget: &
             return Err(Refusal::TooDeep { scope: scope.clone() });
         }
     }
+    if let Some(row) = admit::row(ws, tenant, scope) {
+        keep_unit(scope, row, budget)?;
+    }
     Ok(vec![Event::BudgetDefined { scope: scope.clone(), budget: Box::new(budget.clone()) }])
+}
+
+/// Refuses to change the unit of a budget that has spend or holds: their amounts would be read in a unit they were not counted in.
+/// A unit without a name may get one.
+fn keep_unit(scope: &Scope, row: &ScopeState, budget: &Budget) -> Result<(), Refusal> {
+    let Some(before) = row.budget.as_ref().map(|before| before.display_unit()) else { return Ok(()) };
+    let after = budget.display_unit();
+    let held = row.balance(&Window::Lifetime).map_or(0, |balance| balance.held);
+    let is_used = row.postings > 0 || held > 0;
+    if is_used && !before.name.is_empty() && !same_unit(&before, &after) {
+        return Err(Refusal::UnitInUse { scope: scope.clone(), before: described(&before), after: described(&after) });
+    }
+    Ok(())
+}
+
+/// Returns whether an amount means the same in both units. Their symbols are for display only.
+fn same_unit(one: &Unit, other: &Unit) -> bool {
+    one.name.eq_ignore_ascii_case(&other.name) && one.decimals == other.decimals
+}
+
+fn described(unit: &Unit) -> String {
+    match (unit.name.as_str(), unit.decimals) {
+        ("", _) => "whole numbers without a unit".to_owned(),
+        (name, 0) => name.to_owned(),
+        (name, decimals) => format!("{name} with {decimals} decimals"),
+    }
 }
 
 /// Refuses a child that counts another unit than its parent: a charge is the same number for both. A budget whose unit has no
@@ -46,15 +75,11 @@ pub(super) fn define(ws: &Workspace, context: &Context, scope: &Scope, budget: &
 fn check_units(budget: &Budget, parent: &Scope, above: &Budget) -> Result<(), Refusal> {
     let (own, theirs) = (budget.display_unit(), above.display_unit());
     let named = !own.name.is_empty() && !theirs.name.is_empty();
-    if named && (!own.name.eq_ignore_ascii_case(&theirs.name) || own.decimals != theirs.decimals) {
-        let shown = |unit: &Unit| match unit.decimals {
-            0 => unit.name.clone(),
-            decimals => format!("{} with {decimals} decimals", unit.name),
-        };
+    if named && !same_unit(&own, &theirs) {
         let problem = format!(
             "is {}, but the parent {parent} counts {}: a charge is the same number for both, so they must count the same",
-            shown(&own),
-            shown(&theirs)
+            described(&own),
+            described(&theirs)
         );
         return Err(Refusal::Invalid(Invalid::new("unit", problem)));
     }

@@ -45,7 +45,7 @@ pub(super) fn finish(decision: &mut Decision<'_>, item: &Finish) -> Result<Finis
         // A repeated report is answered as before, without effect.
         if job.life.fence == fence && job.life.ended == Some(item.end.as_lease_end()) {
             check_repeated(decision, job, &item.end)?;
-            return Ok(finished(job));
+            return Ok(ended(decision, job));
         }
         let billed = bill_lost(decision, id, fence, item.end.usage())?;
         return Err(lost(decision.job(id)?, fence, billed));
@@ -73,7 +73,7 @@ pub(super) fn finish(decision: &mut Decision<'_>, item: &Finish) -> Result<Finis
         }
     }
     unbar_line(decision, id);
-    Ok(finished(decision.job(id)?))
+    Ok(ended(decision, decision.job(id)?))
 }
 
 /// Refuses to repeat the end of a lease with other usage than was charged for it.
@@ -130,7 +130,21 @@ pub(super) fn rescue(decision: &mut Decision<'_>, id: JobId) -> Result<Finished,
 /// Returns the answer for a job after an operation on it.
 pub(super) fn finished(job: &Job) -> Finished {
     let run_at = (!job.life.state.is_final() && job.life.lease.is_none()).then_some(job.life.run_at);
-    Finished { job: job.id, state: job.life.state, run_at, hold: job.hold, cost: job.life.cost.clone() }
+    Finished { job: job.id, state: job.life.state, run_at, hold: job.hold, cost: job.life.cost.clone(), overrun: 0 }
+}
+
+/// Returns the answer for a job whose lease was ended: also what the lease spent above the hold of the job. It follows from the rows,
+/// so a repeated report gets the same answer.
+fn ended(decision: &Decision<'_>, job: &Job) -> Finished {
+    // The hold of the next attempt has the same charges as the one that was committed.
+    let hold = job.hold.and_then(|hold| decision.ws.holds.get(&hold));
+    let charges: &[HeldCharge] = hold.map_or(&[], |hold| &hold.charges);
+    let spent = job.life.settled.as_deref().unwrap_or_default();
+    let overruns = charges.iter().map(|charge| {
+        let spent = spent.iter().find(|(scope, _)| *scope == charge.scope).map_or(0, |(_, amount)| *amount);
+        spent.saturating_sub(charge.amount).max(0)
+    });
+    Finished { overrun: overruns.fold(0, i64::saturating_add), ..finished(job) }
 }
 
 /// Why an attempt failed, and how it may be retried.

@@ -20,6 +20,7 @@ use crate::request::Actual;
 use crate::scope::{Posting, ScopeState};
 use crate::state::Workspace;
 use crate::time::{Span, Time};
+use crate::window::Window;
 
 /// Commits a hold with its actual units.
 pub(super) fn commit(ws: &Workspace, context: &Context, id: HoldId, actual: &Actual) -> Result<Vec<Event>, Refusal> {
@@ -142,9 +143,11 @@ pub(super) fn credit(
     hold: Option<HoldId>,
 ) -> Result<Vec<Event>, Refusal> {
     let tenant = &context.tenant;
-    if admit::row(ws, tenant, scope).is_none_or(|row| row.version == 0) {
-        return Err(Refusal::UnknownScope { scope: scope.clone() });
-    }
+    let row = admit::row(ws, tenant, scope).filter(|row| row.version > 0);
+    let row = row.ok_or_else(|| Refusal::UnknownScope { scope: scope.clone() })?;
+    let spent = row.balance(&Window::Lifetime).map_or(0, |balance| balance.posted);
+    // What earlier credits have given back beyond all spend is not counted again.
+    let excess = amount.saturating_sub(spent.max(0)).max(0);
     let named = hold.map(|id| find(ws, context, id)).transpose()?;
     let charge = match named {
         None => HeldCharge {
@@ -177,7 +180,7 @@ pub(super) fn credit(
     let scopes = charge.scopes().cloned().collect();
     let change = |scope: &Scope| (0, parts(scope).map(|(at, amount)| (at, -amount)));
     let mut charges = charges_after(ws, tenant, Time::MIN, vec![charge], &scopes, change)?;
-    Ok(vec![Event::Credited { charge: charges.remove(0), at, hold, beyond }])
+    Ok(vec![Event::Credited { charge: charges.remove(0), at, hold, beyond, excess }])
 }
 
 /// Records the expiry of those of the holds that have expired.

@@ -6,7 +6,7 @@ use crate::decide::finish::{self, barred_heads_not_loaded, finished, fund, park,
 use crate::decide::{blob, lease};
 use crate::event::Event;
 use crate::id::JobId;
-use crate::job::{Finish, HeartbeatItem, Job, JobState, LeaseRequest};
+use crate::job::{Effect, Finish, HeartbeatItem, Job, JobAct, JobState, LeaseRequest};
 use crate::mutant::Mutant;
 use crate::name::Queue;
 use crate::refusal::Refusal;
@@ -61,6 +61,15 @@ fn act_on(decision: &mut Decision<'_>, act: &Act, id: JobId) -> Result<Finished,
     Ok(finished(decision.job(id)?))
 }
 
+/// Returns whether an action changes a job; refuses it if the job's state does not admit it.
+fn changes(job: &Job, act: JobAct) -> Result<bool, Refusal> {
+    match act.effect(job.life.state, job.life.cancelling) {
+        Effect::Changes => Ok(true),
+        Effect::Nothing => Ok(false),
+        Effect::Refused(problem) => Err(wrong_state(job, problem)),
+    }
+}
+
 fn wrong_state(job: &Job, problem: &'static str) -> Refusal {
     Refusal::WrongState { job: job.id, state: job.life.state, problem: problem.into() }
 }
@@ -68,36 +77,32 @@ fn wrong_state(job: &Job, problem: &'static str) -> Refusal {
 /// Cancels a job. A leased job is only marked: its worker learns it from its next heartbeat.
 pub(super) fn cancel(decision: &mut Decision<'_>, id: JobId) -> Result<(), Refusal> {
     let job = decision.job(id)?;
-    match job.life.state {
-        JobState::Cancelled => Ok(()),
-        JobState::Succeeded | JobState::Dead => Err(wrong_state(job, "it has ended")),
-        JobState::Leased if job.life.cancelling => Ok(()),
-        JobState::Leased => {
-            decision.emit(Event::JobCancelling { job: id });
-            Ok(())
-        }
-        JobState::Queued | JobState::Scheduled | JobState::AwaitingBudget => {
-            let line = decision.line_to_leave(job)?;
-            release(decision, id)?;
-            decision.emit(Event::JobCancelled { job: id });
-            line.and_then(|line| decision.promote_next(&line));
-            Ok(())
-        }
+    if !changes(job, JobAct::Cancel)? {
+        return Ok(());
     }
+    if job.life.state == JobState::Leased {
+        decision.emit(Event::JobCancelling { job: id });
+        return Ok(());
+    }
+    let line = decision.line_to_leave(job)?;
+    release(decision, id)?;
+    decision.emit(Event::JobCancelled { job: id });
+    line.and_then(|line| decision.promote_next(&line));
+    Ok(())
 }
 
 fn retry(decision: &mut Decision<'_>, id: JobId) -> Result<(), Refusal> {
     let job = decision.job(id)?.clone();
+    if !changes(&job, JobAct::Retry)? {
+        return Ok(());
+    }
     match job.life.state {
-        JobState::Dead | JobState::Cancelled => {
+        JobState::Scheduled => edit(decision, id, None, Some(Span::ZERO)),
+        JobState::AwaitingBudget => resume(decision, id),
+        _ => {
             restart(decision, &job);
             Ok(())
         }
-        JobState::Scheduled => edit(decision, id, None, Some(Span::ZERO)),
-        JobState::Queued => Ok(()),
-        JobState::AwaitingBudget => resume(decision, id),
-        JobState::Leased => Err(wrong_state(&job, "it is running")),
-        JobState::Succeeded => Err(wrong_state(&job, "only dead, cancelled and waiting jobs can be retried")),
     }
 }
 
@@ -119,11 +124,9 @@ fn restart(decision: &mut Decision<'_>, job: &Job) {
 }
 
 fn discard(decision: &mut Decision<'_>, id: JobId) -> Result<(), Refusal> {
-    let job = decision.job(id)?;
-    if job.life.state != JobState::Dead {
-        return Err(wrong_state(job, "only dead jobs can be discarded"));
+    if changes(decision.job(id)?, JobAct::Discard)? {
+        decision.emit(Event::JobDiscarded { job: id });
     }
-    decision.emit(Event::JobDiscarded { job: id });
     Ok(())
 }
 

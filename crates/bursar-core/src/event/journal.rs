@@ -138,7 +138,7 @@ impl RecordedAction {
         match (self.state, &self.refused) {
             (None, _) => Err(Refusal::UnknownJob { job }),
             (Some(state), Some(problem)) => Err(Refusal::WrongState { job, state, problem: problem.clone().into() }),
-            (Some(state), None) => Ok(Finished { job, state, run_at, hold, cost: self.cost.clone() }),
+            (Some(state), None) => Ok(Finished { job, state, run_at, hold, cost: self.cost.clone(), overrun: 0 }),
         }
     }
 }

@@ -194,8 +194,10 @@ pub enum End {
 impl Finish {
     /// Refuses a report that is invalid in any state.
     pub fn check(&self) -> Result<(), Invalid> {
-        let usage = self.end.usage().unwrap_or_default();
-        usage.iter().filter_map(|usage| usage.scope.as_ref()).try_for_each(Scope::check_own)?;
+        for (index, usage) in self.end.usage().unwrap_or_default().iter().enumerate() {
+            let checked = usage.scope.as_ref().map_or(Ok(()), Scope::check_own);
+            checked.map_err(|invalid| invalid.of_entry("usage", index))?;
+        }
         self.end.check()
     }
 }
@@ -231,8 +233,8 @@ impl End {
         check_blobs("blobs", self.blobs())?;
         if let Some(usage) = self.usage() {
             check_items("usage", usage.len())?;
-            if usage.iter().any(|usage| usage.amount < 0) {
-                return Err(Invalid::new("usage.amount", "must not be negative"));
+            if let Some(index) = usage.iter().position(|usage| usage.amount < 0) {
+                return Err(Invalid::new("amount", "must not be negative").of_entry("usage", index));
             }
         }
         match self {

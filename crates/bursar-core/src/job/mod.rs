@@ -11,9 +11,11 @@
 //! `AwaitingBudget` is a job whose next attempt needs units that its budget does not have now.
 //!
 //! - `lease.rs`: requests and reports of workers. `crate::decide` has the rules: `lease.rs` and `finish.rs` there.
+//! - `acts.rs`: what callers may do with a job in which state.
 //! - `flow.rs`: concurrency and rate limits of queues and flow keys.
 //! - `retry.rs`: how long to wait between attempts. `schedule.rs`: recurring jobs.
 
+mod acts;
 mod flow;
 mod lease;
 mod queue;
@@ -25,6 +27,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::state::DeadGroupKey;
 
+pub(crate) use self::acts::Effect;
+pub use self::acts::JobAct;
 pub use self::flow::{FlowScopes, Place, compute_lines};
 pub use self::lease::{End, Finish, HeartbeatItem, JobError, Lease, LeaseEnd, LeaseRequest, Order, Usage, wants};
 pub use self::queue::{QueueConfig, QueueState, Rate, Retention};

@@ -80,7 +80,8 @@ impl Retry {
 
     pub(crate) fn check(&self, field: &'static str) -> Result<(), Invalid> {
         if !(1..=ATTEMPTS_MAX).contains(&self.max_attempts) {
-            return Err(Invalid::new(field, format!("max_attempts must be from 1 to {ATTEMPTS_MAX}")));
+            let problem = format!("must be from 1 to {ATTEMPTS_MAX}");
+            return Err(Invalid::new("max_attempts", problem).within(field));
         }
         let delays: &[Span] = match &self.backoff {
             Backoff::Fixed { delay } => &[*delay],

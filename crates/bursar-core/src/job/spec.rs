@@ -88,27 +88,24 @@ impl JobSpec {
     /// Refuses values that are invalid in any state. `redemptions` is the number of grants that the command redeems.
     pub fn check(&self, redemptions: usize) -> Result<(), Invalid> {
         if self.tags.len() > TAGS_MAX {
-            return Err(Invalid::new("jobs.tags", format!("has more than {TAGS_MAX} entries")));
+            return Err(Invalid::new("tags", format!("has more than {TAGS_MAX} entries")));
         }
-        check_priority("jobs.priority", self.priority)?;
-        check_delay("jobs.delay_ms", self.delay)?;
+        check_priority("priority", self.priority)?;
+        check_delay("delay_ms", self.delay)?;
         if let Some(attempts) = self.max_attempts.filter(|attempts| !(1..=ATTEMPTS_MAX).contains(attempts)) {
-            return Err(Invalid::new(
-                "jobs.max_attempts",
-                format!("is {attempts}; it must be from 1 to {ATTEMPTS_MAX}"),
-            ));
+            return Err(Invalid::new("max_attempts", format!("is {attempts}; it must be from 1 to {ATTEMPTS_MAX}")));
         }
         if let Some(retry) = &self.retry {
-            retry.check("jobs.retry")?;
+            retry.check("retry")?;
         }
-        check_deadline("jobs.deadline_ms", self.deadline)?;
+        check_deadline("deadline_ms", self.deadline)?;
         if self.metadata.is_large() {
             let most = crate::bounds::PAYLOAD_INLINE_BYTES;
-            return Err(Invalid::new("jobs.metadata", format!("has more than {most} bytes: put it in the payload")));
+            return Err(Invalid::new("metadata", format!("has more than {most} bytes: put it in the payload")));
         }
         check_blobs("jobs.blobs", &self.blobs)?;
         if self.payload_from_grant && redemptions == 0 {
-            return Err(Invalid::new("jobs.payload_from_grant", "needs a redemption in the same command"));
+            return Err(Invalid::new("payload_from_grant", "needs a redemption in the same command"));
         }
         Ok(())
     }

@@ -9,18 +9,21 @@
 //! | a window | `lifetime`, `month@Europe/Berlin`, `week@UTC:sunday`, `rolling:1h`, `bucket:500000:10000/h` | [`Window`](crate::window::Window): the same, and [`Window::of_limit`](crate::window::Window::of_limit) |
 //! | an amount | `25usd`, `1.5k`, `2M`, `10.50`; shown as `$25.00`, `1,250 tokens` | [`Unit`] |
 //! | a limit | `25usd:month@Europe/Berlin`, `500k:bucket:10k/h` | [`Limit::parse`](crate::budget::Limit::parse) |
-//! | a time | `in 14 days (2026-12-01 00:00 Europe/Berlin)`, `3 min ago` | [`relative`], [`relative_in`] |
+//! | a time, written | `2026-11-15`, `2026-11-15T10:00:00Z`, `now`, `-7d` | [`moment`] |
+//! | a time, shown | `in 14 days (2026-12-01 00:00 Europe/Berlin)`, `3 min ago` | [`relative`], [`relative_in`] |
 //!
 //! Nothing here uses floating point: an amount that is not a whole number of smallest units is refused.
 
 mod amount;
 mod duration;
 mod limit;
+mod moment;
 mod relative;
 mod unit;
 mod window;
 
 pub use amount::Amount;
+pub use moment::moment;
 pub use relative::{about, relative, relative_in};
 pub use unit::Unit;
 

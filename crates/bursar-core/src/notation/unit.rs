@@ -8,6 +8,7 @@ use crate::refusal::Invalid;
 
 /// What a budget counts. Amounts are whole numbers of its smallest part: with 6 decimals, `$25.00` is 25000000.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Unit {
     /// Its name, such as `usd` or `tokens`; may be empty.
     pub name: String,

@@ -140,7 +140,7 @@ fn length(text: &str) -> Result<Span, Invalid> {
 }
 
 fn of_window(text: &str, error: &Invalid) -> Invalid {
-    let part = if error.field == "length_ms" { "its length" } else { error.field };
+    let part = if error.field == "length_ms" { "its length" } else { error.field.as_ref() };
     Invalid::new("window", format!("{} is refused: {part} {}", quoted(text), error.problem))
 }
 

@@ -335,20 +335,16 @@ async fn credited(act: &Act, scope: &Scope) -> Result<String, Failure> {
     let budget = budgets.show(scope).await?.into_inner();
     let unit = amount::unit_of(&budget);
     let amount = unit.parse(act.field("amount").unwrap_or_default())?;
-    // A slip of the hand would lift every limit of the scope and of its ancestors.
-    let spent = budget
-        .balances
-        .iter()
-        .filter(|balance| balance.window.window == "lifetime")
-        .map(|balance| balance.posted)
-        .max();
-    if spent.is_some_and(|spent| amount > spent) {
-        let spent = unit.format(spent.unwrap_or_default());
-        let problem = format!("is more than {spent}, which is all that {scope} has spent; nothing was changed");
-        return Err(bursar_core::refusal::Invalid::new("amount", problem).into());
-    }
-    budgets.credit(scope, &CreditBody { amount, hold: None, reason: act.field("reason").map(str::to_owned) }).await?;
-    Ok(format!("{} credited to {scope}.", unit.format(amount)))
+    let body = CreditBody { amount, hold: None, reason: act.field("reason").map(str::to_owned) };
+    let excess = budgets.credit(scope, &body).await?.excess;
+    let credited = format!("{} credited to {scope}.", unit.format(amount));
+    Ok(match excess {
+        0 => credited,
+        excess => {
+            let excess = unit.format(excess);
+            format!("{credited} That is {excess} more than it has spent, so its limits admit that much more.")
+        }
+    })
 }
 
 async fn change_limits(Path(scope): Path<String>, act: Act) -> Result<Response, Failure> {

@@ -85,15 +85,15 @@ fn head(visit: &Visit, job: &JobAnswer) -> Markup {
     let ended = matches!(job.state, JobState::Dead | JobState::Cancelled | JobState::Succeeded);
     let acts = html! {
         @if visit.may("jobs.operate") {
-            @if Verb::Retry.allows(job.state) {
+            @if Verb::Retry.allows(job) {
                 (form::with_reason(visit, &format!("{path}/retry"), "Retry", "", &html! {}))
             }
             @if !ended {
                 (form::with_reason(visit, &format!("{path}/edit"), "Edit", "", &form::field("priority", "Priority", &job.priority.to_string(), "0")))
             }
-            @if Verb::Discard.allows(job.state) { (form::with_reason(visit, &format!("{path}/discard"), "Discard", "is-danger", &html! {})) }
+            @if Verb::Discard.allows(job) { (form::with_reason(visit, &format!("{path}/discard"), "Discard", "is-danger", &html! {})) }
         }
-        @if visit.may("jobs.cancel") && Verb::Cancel.allows(job.state) { (form::with_reason(visit, &format!("{path}/cancel"), "Cancel", "is-danger", &html! {})) }
+        @if visit.may("jobs.cancel") && Verb::Cancel.allows(job) { (form::with_reason(visit, &format!("{path}/cancel"), "Cancel", "is-danger", &html! {})) }
     };
     head_of(visit, &[("/jobs", "Jobs"), (&queue, job.queue.as_str())], &title, &meta, &acts)
 }
@@ -155,7 +155,7 @@ fn timeline(events: &[EventAnswer]) -> Markup {
                 li class=(timeline_class(&event.kind)) {
                     (time::clock(event.at.as_deref()))
                     span.dot {}
-                    span { (sentence(event)) @if let Some(note) = note(event) { span.note { (note) } } }
+                    span { (sentence(event, events)) @if let Some(note) = note(event) { span.note { (note) } } }
                 }
             }
         }
@@ -170,10 +170,11 @@ fn timeline_class(kind: &str) -> &'static str {
     }
 }
 
-/// Describes an event of a job in words.
-fn sentence(event: &EventAnswer) -> String {
+/// Describes an event of a job in words. `events` are all of the job, newest first.
+fn sentence(event: &EventAnswer, events: &[EventAnswer]) -> String {
     let text = |name: &str| event.data[name].as_str().unwrap_or_default().to_owned();
-    let actor = event.actor.id.as_deref().unwrap_or(&event.actor.kind);
+    let name = |event: &EventAnswer| event.actor.id.clone().unwrap_or_else(|| event.actor.kind.to_string());
+    let actor = name(event);
     match event.kind.as_ref() {
         "job.enqueued" => format!("enqueued by {actor}"),
         "job.leased" => format!("leased by {}, attempt {}", text("worker"), event.data["attempt"]),
@@ -187,7 +188,10 @@ fn sentence(event: &EventAnswer) -> String {
         "job.resumed" => format!("{} has units again", text("scope")),
         "job.retried" => format!("retried by {actor}"),
         "job.cancelling" => format!("told to stop by {actor}"),
-        "job.cancelled" => format!("cancelled by {actor}"),
+        "job.cancelled" => match asked_to_stop(event, events) {
+            Some(asked) => format!("cancelled: it stopped as {} asked", name(asked)),
+            None => format!("cancelled by {actor}"),
+        },
         "job.discarded" => format!("discarded by {actor}"),
         "job.moved" => format!("moved to {} by {actor}", text("queue")),
         "job.edited" => format!("edited by {actor}"),
@@ -198,6 +202,14 @@ fn sentence(event: &EventAnswer) -> String {
         "hold.released" => "hold released".to_owned(),
         kind => kind.to_owned(),
     }
+}
+
+/// Returns the request that told a running job to stop, if its cancellation follows from one. The event itself was then recorded for the
+/// worker that ended the lease, or for maintenance.
+fn asked_to_stop<'a>(cancelled: &EventAnswer, events: &'a [EventAnswer]) -> Option<&'a EventAnswer> {
+    let before = events.iter().filter(|event| event.version < cancelled.version);
+    let leased_or_asked = before.filter(|event| matches!(event.kind.as_ref(), "job.leased" | "job.cancelling"));
+    leased_or_asked.max_by_key(|event| event.version).filter(|event| event.kind == "job.cancelling")
 }
 
 fn note(event: &EventAnswer) -> Option<String> {

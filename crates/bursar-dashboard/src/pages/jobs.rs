@@ -5,6 +5,7 @@ use axum::extract::Query;
 use axum::response::Response;
 use axum::routing::{get, post};
 use bursar_client::{Client, JobId, JobQuery, JobState};
+use bursar_core::job::JobAct;
 use bursar_wire::bulk::{ActedAnswer, FilterBody, SelectionBody};
 use bursar_wire::job::JobAnswer;
 use maud::{Markup, html};
@@ -256,13 +257,13 @@ impl Verb {
         }
     }
 
-    /// Returns whether a job in a state can be changed so.
-    pub(crate) fn allows(self, state: JobState) -> bool {
-        match self {
-            Verb::Retry => matches!(state, JobState::Dead | JobState::Cancelled | JobState::Scheduled),
-            Verb::Cancel => !matches!(state, JobState::Succeeded | JobState::Cancelled | JobState::Dead),
-            Verb::Discard => state == JobState::Dead,
-        }
+    /// Returns whether a job can be changed so now.
+    pub(crate) fn allows(self, job: &JobAnswer) -> bool {
+        job.acts.contains(&match self {
+            Verb::Retry => JobAct::Retry,
+            Verb::Cancel => JobAct::Cancel,
+            Verb::Discard => JobAct::Discard,
+        })
     }
 
     async fn run(self, client: &Client, selection: &SelectionBody) -> Result<ActedAnswer, Failure> {
@@ -307,7 +308,7 @@ async fn preview(act: Act) -> Result<Response, Failure> {
     let jobs = if all { matching(&act.visit, &filter, verb).await? } else { chosen(&act.visit, &selected.ids).await? };
     let pinned = !all || jobs.len() <= PINNED_MAX;
     if pinned {
-        let able = jobs.iter().filter(|job| verb.allows(job.state)).map(|job| job.id);
+        let able = jobs.iter().filter(|job| verb.allows(job)).map(|job| job.id);
         selected = SelectionBody { ids: able.collect(), ..SelectionBody::default() };
     }
     let count = match pinned {
@@ -321,7 +322,7 @@ async fn preview(act: Act) -> Result<Response, Failure> {
     let count = amount::count(count as i64);
     let noun = if count == "1" { "job" } else { "jobs" };
     let title = format!("{} {count} {noun}?", capital(verb.word()));
-    let shown: Vec<JobAnswer> = jobs.into_iter().filter(|job| verb.allows(job.state)).take(20).collect();
+    let shown: Vec<JobAnswer> = jobs.into_iter().filter(|job| verb.allows(job)).take(20).collect();
     let visit = &act.visit;
     let value = if pinned { verb.word().to_owned() } else { format!("{}-all", verb.word()) };
     let danger = if verb == Verb::Retry { "" } else { "is-danger" };

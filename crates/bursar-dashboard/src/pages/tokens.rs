@@ -17,8 +17,6 @@ use crate::visit::{Act, Flash, Visit};
 
 /// Tokens of a class that are shown.
 const SHOWN: usize = 200;
-/// The roles that a key can have.
-const ROLES: [Role; 5] = [Role::Admin, Role::User, Role::Agent, Role::Viewer, Role::Monitor];
 
 pub(crate) fn routes() -> Router<Shared> {
     Router::new()
@@ -31,7 +29,7 @@ pub(crate) fn routes() -> Router<Shared> {
 async fn show(visit: Visit) -> Result<Response, Failure> {
     let keys = visit.client.keys().list(None, SHOWN).await?.into_inner().items;
     let workers = visit.client.workers().list(None, SHOWN).await?.into_inner().items;
-    let roles: Vec<(&str, &str)> = ROLES.iter().map(|role| (role.name(), role.name())).collect();
+    let roles: Vec<(&str, &str)> = Role::of_keys().map(|role| (role.name(), role.name())).collect();
     let body = html! {
         (head_of(&visit, &[], &html! { "Tokens" }, &html! {}, &html! {}))
         div.cols {
@@ -99,7 +97,7 @@ fn allowed(token: &CredentialAnswer) -> Markup {
 }
 
 async fn make_key(act: Act) -> Result<Response, Failure> {
-    let role = act.field("role").and_then(|name| ROLES.into_iter().find(|role| role.name() == name));
+    let role = act.field("role").and_then(|name| Role::of_keys().find(|role| role.name() == name));
     let Some(role) = role else { return Ok(act.visit.go("/tokens", &Flash::Failed("Choose a role.".to_owned()))) };
     let name = act.field("name").unwrap_or_default().to_owned();
     let made = act.visit.client.make_key(&KeyBody { name: name.clone(), role, expires_in_ms: None }).await;

@@ -130,7 +130,7 @@ mod tests {
 
     fn balance(limit: Option<i64>, posted: i64, held: i64) -> BalanceAnswer {
         let window = bursar_wire::window::WindowFields::default();
-        BalanceAnswer { window, start: None, end: None, limit, posted, held, remaining: None }
+        BalanceAnswer { window, start: None, end: None, limit, posted, held, remaining: None, unit: Unit::default() }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Budgets and their balances.
 
-use bursar::{BalanceView, BudgetView};
+use bursar::{BalanceView, BudgetView, Unit};
 
 use crate::wire::budget::{BalanceAnswer, BudgetAnswer, BudgetBody, FreezeAnswer};
 use crate::wire::stamp;
@@ -8,16 +8,17 @@ use crate::wire::window::WindowFields;
 
 /// Returns the state of a budget.
 pub fn budget_answer(view: &BudgetView) -> BudgetAnswer {
+    let unit = view.budget.as_ref().map(|budget| budget.display_unit()).unwrap_or_default();
     BudgetAnswer {
         scope: view.scope.clone(),
         budget: view.budget.as_ref().map(BudgetBody::from),
         frozen: view.frozen.is_some(),
         freeze: view.frozen.as_ref().map(FreezeAnswer::from),
-        balances: view.balances.iter().map(balance_answer).collect(),
+        balances: view.balances.iter().map(|balance| balance_answer(balance, &unit)).collect(),
     }
 }
 
-fn balance_answer(view: &BalanceView) -> BalanceAnswer {
+fn balance_answer(view: &BalanceView, unit: &Unit) -> BalanceAnswer {
     BalanceAnswer {
         window: WindowFields::from(&view.window),
         start: view.start.and_then(stamp),
@@ -26,5 +27,6 @@ fn balance_answer(view: &BalanceView) -> BalanceAnswer {
         posted: view.posted,
         held: view.held,
         remaining: view.remaining,
+        unit: unit.clone(),
     }
 }

@@ -53,7 +53,9 @@ fn problem_statuses(route: &Route) -> Vec<u16> {
     // An event channel can name a job that does not exist.
     let listens = route.action == Action::EventsListen;
     // A charge or a definition can name a scope that has no budget.
-    let names_scopes = writes && matches!(route.action, Action::CommandsSubmit | Action::BudgetsWrite);
+    let names_scopes = writes && matches!(route.action, Action::CommandsSubmit | Action::BudgetsWrite)
+        // The list of holds is that of a scope.
+        || route.path == "/v1/holds";
     let cases = [
         (400, true),
         (401, authenticated),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use axum::http::Method;
+use bursar::notation::moment;
 use bursar::{Answer, Budget, BudgetView, Fingerprint, Op, Scope, Span, Stream, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -15,10 +16,10 @@ use crate::principal::permissions::Action;
 use crate::reply::{NoContent, Reply};
 use crate::route::Route;
 use crate::routes::{ReasonQuery, cursor, name_cursor, page_size};
+use crate::suggest;
 use crate::wire::budget::{
-    BudgetAnswer, BudgetBody, CreditBody, ReasonBody, SpendSeriesAnswer, SpendStep, SpentAnswer,
+    BudgetAnswer, BudgetBody, CreditBody, CreditedAnswer, ReasonBody, SpendSeriesAnswer, SpendStep, SpentAnswer,
 };
-use crate::wire::command::ChargeAnswer;
 use crate::wire::event::EventAnswer;
 use crate::wire::problem::Problem;
 use crate::wire::{Page, stamp};
@@ -29,6 +30,7 @@ pub(super) fn routes() -> Vec<Route> {
         Route::new(Method::GET, "/v1/budgets", read, "List budgets by scope", list).pages(),
         Route::new(Method::PUT, "/v1/budgets/{scope}", write, "Create or replace a budget", define)
             .takes_if_match()
+            .ignores(BudgetAnswer::READ_ONLY)
             .always_there()
             .example(json!({
                 "unit": "usd",
@@ -103,9 +105,11 @@ async fn show(input: Input<Scope>) -> Result<Reply<BudgetAnswer>, Problem> {
 }
 
 /// Returns the view of a scope; 404 if it was never defined or charged.
-async fn known(call: &Call, scope: &Scope) -> Result<BudgetView, Problem> {
-    let found = call.bursar().ledger().budget(scope).await?;
-    found.ok_or_else(|| Problem::unknown_scope(scope))
+pub(super) async fn known(call: &Call, scope: &Scope) -> Result<BudgetView, Problem> {
+    match call.bursar().ledger().budget(scope).await? {
+        Some(found) => Ok(found),
+        None => Err(suggest::scope(Problem::unknown_scope(scope), call).await),
+    }
 }
 
 /// Returns a budget, with a digest of its definition as the ETag.
@@ -118,21 +122,20 @@ async fn view(call: &Call, scope: Scope) -> Result<Reply<BudgetAnswer>, Problem>
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SpentQuery {
-    /// Start of the period, inclusive. Default: the beginning of the journal.
+    /// Start of the period, inclusive: a date (its first instant in UTC), an instant, `now`, or how long ago, such as `-7d`.
+    /// Default: the beginning of the journal.
     #[serde(default)]
     from: Option<String>,
-    /// End of the period, exclusive. Default: now.
+    /// End of the period, exclusive, in the same forms. Default: now.
     #[serde(default)]
     to: Option<String>,
 }
 
 async fn spent(input: Input<Scope, SpentQuery>) -> Result<Reply<SpentAnswer>, Problem> {
     let bursar = input.call.bursar();
-    let from: Option<Time> = input.query.from.map(|text| text.parse()).transpose()?;
-    let to = match input.query.to {
-        Some(text) => text.parse()?,
-        None => bursar.now().await?,
-    };
+    let now = bursar.now().await?;
+    let from = input.query.from.map(|text| moment("from", &text, now)).transpose()?;
+    let to = input.query.to.map_or(Ok(now), |text| moment("to", &text, now))?;
     known(&input.call, &input.parameter).await?;
     let spent = bursar.ledger().spent(&input.parameter, from.unwrap_or(Time::MIN), to).await?;
     Ok(Reply::new(SpentAnswer { scope: input.parameter, from: from.and_then(stamp), to: stamp(to), spent }))
@@ -146,10 +149,10 @@ const SERIES_WITHIN: Duration = Duration::from_secs(1);
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SeriesQuery {
-    /// Start of the period, inclusive. Default: a day before its end.
+    /// Start of the period, inclusive: a date, an instant, `now`, or how long ago, such as `-7d`. Default: a day before its end.
     #[serde(default)]
     from: Option<String>,
-    /// End of the period, exclusive. Default: now.
+    /// End of the period, exclusive, in the same forms. Default: now.
     #[serde(default)]
     to: Option<String>,
     /// The number of equal steps, from 1 to 120. Default: 60.
@@ -160,12 +163,10 @@ struct SeriesQuery {
 
 async fn series(input: Input<Scope, SeriesQuery>) -> Result<Reply<SpendSeriesAnswer>, Problem> {
     let bursar = input.call.bursar();
-    let to: Time = match input.query.to {
-        Some(text) => text.parse()?,
-        None => bursar.now().await?,
-    };
+    let now = bursar.now().await?;
+    let to = input.query.to.map_or(Ok(now), |text| moment("to", &text, now))?;
     let from = match input.query.from {
-        Some(text) => text.parse()?,
+        Some(text) => moment("from", &text, now)?,
         None => to.before(Span::from_days(1)),
     };
     let steps = i64::from(input.query.steps.unwrap_or(60));
@@ -236,11 +237,11 @@ async fn unfreeze(input: Input<Scope, NoFields, ReasonBody>) -> Result<Reply<Bud
     Ok(view(&call, input.parameter).await?.replayed(done.replayed))
 }
 
-async fn credit(input: Input<Scope, NoFields, CreditBody>) -> Result<Reply<ChargeAnswer>, Problem> {
+async fn credit(input: Input<Scope, NoFields, CreditBody>) -> Result<Reply<CreditedAnswer>, Problem> {
     let Input { call, parameter: scope, body: CreditBody { amount, hold, reason }, .. } = input;
     let done = call.with_reason(reason).run(Op::Credit { scope, amount, hold }).await?;
     match done.answer {
-        Answer::Credited(charged) => Ok(Reply::new(ChargeAnswer::from(&charged)).replayed(done.replayed)),
+        Answer::Credited(credited) => Ok(Reply::new(CreditedAnswer::from(&credited)).replayed(done.replayed)),
         other => Err(unexpected(&other)),
     }
 }

@@ -10,6 +10,7 @@ use crate::principal::authorize;
 use crate::principal::permissions::Action;
 use crate::reply::{Created, Reply};
 use crate::route::Route;
+use crate::suggest;
 use crate::wire::command::{CommandAnswer, CommandBody};
 use crate::wire::problem::Problem;
 
@@ -36,7 +37,7 @@ pub(super) fn routes() -> Vec<Route> {
 
 async fn submit(input: Input<(), NoFields, CommandBody>) -> Result<Created<CommandAnswer>, Problem> {
     let (answer, replayed) = submit_command(&input.call, input.body).await?;
-    let location = (!answer.dry_run).then(|| format!("/v1/commands/{}", answer.id));
+    let location = answer.id.map(|id| format!("/v1/commands/{id}"));
     Ok(Created { answer, location, replayed })
 }
 
@@ -52,7 +53,10 @@ pub(super) async fn submit_command(call: &Call, body: CommandBody) -> Result<(Co
         dry_run,
         ..Request::from(Op::Submit(command)).in_context(context)
     };
-    let receipt = Receipt::from(call.submit(request).await?);
+    let receipt = match call.submit(request).await {
+        Ok(outcome) => Receipt::from(outcome),
+        Err(problem) => return Err(suggest::scope(problem, call).await),
+    };
     Ok((convert::command_answer(&receipt, dry_run), receipt.replayed))
 }
 

@@ -1,6 +1,7 @@
 //! `/v1/costs` and `/v1/held`: reports on what jobs have cost, and on the units held for them.
 
 use axum::http::Method;
+use bursar::notation::moment;
 use bursar::{CostMark, HeldMark, JobKind, Queue, Scope, Time, Unit};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -35,9 +36,9 @@ const DAY: i64 = 86_400_000_000;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct DaysQuery {
-    /// The first day in UTC, such as 2026-11-01.
+    /// The first day in UTC: a date such as 2026-11-01, or the day of an instant, of `now`, or of so long ago, such as `-7d`.
     from: String,
-    /// The last day. Default: the first day.
+    /// The last day, in the same forms. Default: the first day.
     #[serde(default)]
     to: Option<String>,
     /// Where the page begins: `next` of the previous page.
@@ -50,9 +51,8 @@ struct DaysQuery {
 }
 
 async fn list(input: Input<(), DaysQuery>) -> Result<Reply<Page<DayCostAnswer>>, Problem> {
-    let day = |field: &str, text: &str| {
-        day_of(text).ok_or_else(|| Problem::invalid(field.into(), format!("{field} must be a day such as 2026-11-01")))
-    };
+    let now = input.call.bursar().now().await?;
+    let day = |field: &str, text: &str| moment(field, text, now).map(|time| time.micros().div_euclid(DAY));
     let from = day("from", &input.query.from)?;
     let to = input.query.to.as_deref().map_or(Ok(from), |to| day("to", to))?;
     if to - from >= DAYS_MAX {
@@ -65,7 +65,7 @@ async fn list(input: Input<(), DaysQuery>) -> Result<Reply<Page<DayCostAnswer>>,
     Ok(Reply::new(Page::of(items, full, CostCursor::after)))
 }
 
-/// Parses a date; returns the number of days since 1970-01-01.
+/// Parses the date of a cursor; returns the number of days since 1970-01-01.
 fn day_of(text: &str) -> Option<i64> {
     let time = format!("{text}T00:00:00Z").parse::<Time>().ok()?;
     Some(time.micros().div_euclid(DAY))

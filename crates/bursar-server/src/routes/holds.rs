@@ -11,7 +11,7 @@ use crate::limits::PAGE_MAX;
 use crate::principal::permissions::Action;
 use crate::reply::{Created, Reply};
 use crate::route::Route;
-use crate::routes::budgets::{HistoryQuery, history_of, unexpected};
+use crate::routes::budgets::{HistoryQuery, history_of, known, unexpected};
 use crate::routes::{BAD_CURSOR, commands, page_size};
 use crate::wire::budget::ReasonBody;
 use crate::wire::command::{CommandAnswer, CommandBody};
@@ -44,8 +44,8 @@ async fn place(input: Input<(), NoFields, HoldBody>) -> Result<Created<CommandAn
     let HoldBody { charges, ttl_ms, context, dry_run } = input.body;
     let (answer, replayed) =
         commands::submit_command(&input.call, CommandBody::hold(charges, ttl_ms, context, dry_run)).await?;
-    let hold = answer.hold.as_ref().filter(|_| !answer.dry_run);
-    Ok(Created { location: hold.map(|hold| format!("/v1/holds/{}", hold.id)), replayed, answer })
+    let hold = answer.hold.as_ref().and_then(|hold| hold.id);
+    Ok(Created { location: hold.map(|id| format!("/v1/holds/{id}")), replayed, answer })
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -78,6 +78,9 @@ async fn list(input: Input<(), ListQuery>) -> Result<Reply<Page<HoldAnswer>>, Pr
     let bursar = input.call.bursar();
     let after = input.query.cursor.as_deref().map(parse_cursor).transpose()?;
     let found = bursar.ledger().live(&input.query.scope, after, limit).await?;
+    if found.is_empty() {
+        known(&input.call, &input.query.scope).await?;
+    }
     let now = bursar.now().await?;
     let next = found.last().filter(|_| page::is_full(&found, limit));
     let next = next.map(|hold| format!("{}.{}", hold.expires_at.micros(), hold.id));

@@ -75,6 +75,8 @@ pub(super) fn routes() -> Vec<Route> {
 
 async fn enqueue(input: Input<(), NoFields, JobBody>) -> Result<Created<EnqueuedAnswer>, Problem> {
     let spec = JobSpec::try_from(input.body)?;
+    // The engine would name the fields of the job as those of `jobs[0]`.
+    spec.check(0)?;
     let receipt = Receipt::from(input.call.run(Op::Submit(Command { jobs: vec![spec], ..Command::default() })).await?);
     let answer = answers(&receipt).into_iter().next();
     let answer = answer.ok_or_else(|| Problem::from(bursar::Error::Internal("no job was enqueued".into())))?;
@@ -84,9 +86,12 @@ async fn enqueue(input: Input<(), NoFields, JobBody>) -> Result<Created<Enqueued
 
 async fn bulk(input: Input<(), NoFields, BulkBody>) -> Result<Reply<EnqueuedJobsAnswer>, Problem> {
     let jobs = input.body.jobs;
-    let specs = jobs.into_iter().map(JobSpec::try_from).collect::<Result<Vec<_>, _>>()?;
     // An invalid job fails the whole request before any job is enqueued, even if it belongs to a later transaction.
-    specs.iter().try_for_each(|spec| spec.check(0))?;
+    let checked = |(index, job): (usize, JobBody)| {
+        let spec = JobSpec::try_from(job).and_then(|spec| spec.check(0).map(|()| spec));
+        spec.map_err(|invalid| invalid.of_entry("jobs", index))
+    };
+    let specs = jobs.into_iter().enumerate().map(checked).collect::<Result<Vec<_>, _>>()?;
     let mut enqueued = Vec::with_capacity(specs.len());
     // Each transaction has its own idempotency record, so that a retry replays those that were committed.
     let mut parts = KeyedParts::of(&input.call, &specs);

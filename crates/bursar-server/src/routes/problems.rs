@@ -43,18 +43,28 @@ impl HandlerReply for Explanation {
     fn respond(self) -> Response {
         let Explanation { kind, html } = self;
         let (word, title, status) = (kind.word(), kind.title(), kind.status());
-        let (means, remedy) = (sentence(kind.means()), sentence(kind.remedy()));
+        let (means, cause, remedy) = (sentence(kind.means()), sentence(kind.cause()), sentence(kind.remedy()));
+        let example = serde_json::to_string_pretty(&kind.example()).unwrap_or_default();
         let (media, text) = match html {
             true => {
                 let fill = |page: String, name: &str, value: &str| page.replace(name, &escaped(value));
-                let parts = [("{{title}}", title), ("{{word}}", word), ("{{means}}", &means), ("{{remedy}}", &remedy)];
+                let status = status.to_string();
+                let parts = [
+                    ("{{title}}", title),
+                    ("{{word}}", word),
+                    ("{{status}}", &status),
+                    ("{{means}}", &means),
+                    ("{{cause}}", &cause),
+                    ("{{remedy}}", &remedy),
+                ];
                 let page = parts.into_iter().fold(PAGE.to_owned(), |page, (name, value)| fill(page, name, value));
-                ("text/html; charset=utf-8", page.replace("{{status}}", &status.to_string()))
+                ("text/html; charset=utf-8", page.replace("{{example}}", &plain(&example)))
             }
             false => (
                 "text/plain; charset=utf-8",
                 format!(
-                    "{title}\n\ntype    /problems/{word}\nstatus  {status}\n\nMeaning: {means}\nWhat to do: {remedy}\n"
+                    "{title}\n\ntype    /problems/{word}\nstatus  {status}\n\nWhat happened: {means}\nTypical cause: {cause}\n\
+                     What to do: {remedy}\n\nExample:\n{example}\n"
                 ),
             ),
         };
@@ -78,9 +88,13 @@ fn sentence(words: &str) -> String {
 
 /// Escapes text for HTML, and shows words between backticks as code.
 fn escaped(text: &str) -> String {
-    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
+    let text = plain(text);
     let parts = text.split('`').enumerate();
     parts.map(|(place, part)| if place % 2 == 1 { format!("<code>{part}</code>") } else { part.to_owned() }).collect()
+}
+
+fn plain(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]

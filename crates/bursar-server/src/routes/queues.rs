@@ -13,6 +13,7 @@ use crate::principal::permissions::Action;
 use crate::reply::Reply;
 use crate::route::Route;
 use crate::routes::{name_cursor, page_size};
+use crate::suggest;
 use crate::wire::Page;
 use crate::wire::budget::ReasonBody;
 use crate::wire::problem::Problem;
@@ -23,9 +24,10 @@ pub(super) fn routes() -> Vec<Route> {
     let reason = || json!({ "reason": "provider is down" });
     vec![
         Route::new(Method::GET, "/v1/queues", read, "List queues and their statistics by name", list).pages(),
-        Route::new(Method::GET, "/v1/queues/{name}", read, "Get a queue and its statistics", show).always_there(),
+        Route::new(Method::GET, "/v1/queues/{name}", read, "Get a queue and its statistics", show),
         Route::new(Method::PUT, "/v1/queues/{name}", write, "Create or replace a queue", define)
             .takes_if_match()
+            .ignores(QueueAnswer::READ_ONLY)
             .always_there()
             .example(json!({
                 "concurrency": 20, "rate": { "amount": 100, "per_ms": 1_000 }, "key_concurrency": 2, "lease_ms": 30_000,
@@ -98,6 +100,9 @@ fn period(minutes: Option<u32>) -> Result<u32, Problem> {
 }
 
 async fn show(input: Input<Queue, FiguresQuery>) -> Result<Reply<QueueAnswer>, Problem> {
+    if input.call.bursar().queues().find(&input.parameter).await?.is_none() {
+        return Err(suggest::unknown_queue(&input.parameter, &input.call).await);
+    }
     view(&input.call, input.parameter, &input.query).await
 }
 

@@ -24,6 +24,7 @@ pub(super) fn routes() -> Vec<Route> {
         Route::new(Method::GET, "/v1/schedules/{name}", read, "Get a schedule", show).carries_payloads(),
         Route::new(Method::PUT, "/v1/schedules/{name}", write, "Create or replace a schedule", define)
             .takes_if_match()
+            .ignores(ScheduleAnswer::READ_ONLY)
             .always_there()
             .example(json!({
                 "cron": "30 7 * * MON-FRI", "zone": "Europe/Berlin", "queue": "reports", "kind": "report.daily",

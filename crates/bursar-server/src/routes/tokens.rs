@@ -70,8 +70,7 @@ async fn make_worker(input: Input<(), NoFields, WorkerBody>) -> Result<Created<I
 async fn make_key(input: Input<(), NoFields, KeyBody>) -> Result<Created<IssuedAnswer>, Problem> {
     let KeyBody { name, role, expires_in_ms } = input.body;
     if !role.is_of_keys() {
-        let roles: Vec<&str> = Role::of_keys().map(Role::name).collect();
-        return Err(Problem::invalid("role".into(), format!("role must be one of {}", roles.join(", "))));
+        return Err(Problem::invalid("role".into(), format!("role must be one of {}", Role::names_of_keys())));
     }
     may_mint(&input.call, KEY, Some(role))?;
     let claims = Claims { name, role: Some(role), capabilities: bursar::Capabilities::default(), first: None };

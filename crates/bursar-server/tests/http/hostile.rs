@@ -38,7 +38,7 @@ async fn an_invalid_field_is_named_in_the_problem() {
         (r#"{"queue":"q","kind":"k","retry":["exponential",3]}"#, "retry"),
         (r#"{"queue":"q","kind":"k","priority":99999999999}"#, "priority"),
         (r#"{"queue":"","kind":"k"}"#, "queue"),
-        (r#"{"queue":"q","kind":"k","delay_ms":-1}"#, "jobs.delay_ms"),
+        (r#"{"queue":"q","kind":"k","delay_ms":-1}"#, "delay_ms"),
     ] {
         let answer = post(&server, "/v1/jobs", &JSON, body).await.is(400);
         assert_eq!(answer.problem(), "invalid");
@@ -48,7 +48,7 @@ async fn an_invalid_field_is_named_in_the_problem() {
         ("/v1/jobs?colour=red", "colour"),
         ("/v1/jobs?limit=0", "limit"),
         ("/v1/jobs?limit=1001", "limit"),
-        ("/v1/jobs?limit=x", "query"),
+        ("/v1/jobs?limit=x", "limit"),
         ("/v1/jobs?cursor=x", "cursor"),
         ("/v1/jobs?queue=a&queue=b", "queue"),
     ] {

@@ -171,7 +171,7 @@ async fn an_invalid_job_prevents_the_whole_bulk(server: TestServer) {
     let mut jobs: Vec<Value> = (0..1_001).map(|n| json!({ "queue": "q", "kind": "k", "payload": n })).collect();
     jobs[1_000]["priority"] = json!(2_000);
     let refused = server.call("POST", "/v1/jobs/bulk", json!({ "jobs": jobs })).await.is(400);
-    assert_eq!(refused.json()["field"], "jobs.priority");
+    assert_eq!(refused.json()["field"], "jobs[1000].priority");
     let listed = server.call("GET", "/v1/jobs?queue=q", Value::Null).await.is(200).json();
     assert_eq!(listed["items"], json!([]), "no job of the first transaction is enqueued either");
     server.stop().await;

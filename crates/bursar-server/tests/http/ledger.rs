@@ -61,7 +61,7 @@ async fn budgets_are_defined_read_and_listed(server: TestServer) {
         .call("PUT", "/v1/budgets/x", json!({ "limits": [{ "amount": 1, "window": "fortnight" }] }))
         .await
         .is(400);
-    assert_eq!((wrong.problem().as_str(), &wrong.json()["field"]), ("invalid", &json!("window")));
+    assert_eq!((wrong.problem().as_str(), &wrong.json()["field"]), ("invalid", &json!("limits[0].window")));
     let own = server.call("PUT", "/v1/budgets/bursar:slots:x", month(1)).await.is(400);
     assert_eq!(own.problem(), "invalid");
     server.stop().await;

@@ -127,7 +127,7 @@ async fn progress_is_reported_for_many_jobs(server: TestServer) {
         }
     }
     let durable = json!({ "items": [{ "id": id(1), "fence": 1, "durable": true }] });
-    assert_eq!(server.call("POST", "/v1/jobs/progress", durable).await.is(400).json()["field"], "durable");
+    assert_eq!(server.call("POST", "/v1/jobs/progress", durable).await.is(400).json()["field"], "items[0].durable");
     drop(stream);
     server.stop().await;
 }

@@ -8,6 +8,7 @@ mod client;
 mod dashboard;
 mod database_failures;
 mod events;
+mod guidance;
 mod hostile;
 mod idempotency;
 mod jobs;

@@ -52,7 +52,7 @@ async fn a_quota_is_read_and_changed(server: TestServer) {
         (json!({ "agent_id": agent }), "limit"),
         (json!({ "agent_id": agent, "limit": 1, "limits": [] }), "limit"),
         (json!({ "agent_id": agent, "limits": [] }), "limits"),
-        (json!({ "agent_id": agent, "limit": -1 }), "limits.amount"),
+        (json!({ "agent_id": agent, "limit": -1 }), "limit"),
         (json!({ "agent_id": "", "limit": 1 }), "agent_id"),
         (json!({ "agent_id": "x".repeat(300), "limit": 1 }), "agent_id"),
         (json!({ "agent_id": "a\nb", "limit": 1 }), "agent_id"),

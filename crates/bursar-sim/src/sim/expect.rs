@@ -550,6 +550,7 @@ fn limit_violation(model: &ScopeModel, scope: &Scope, limit: &Limit, amount: i64
         available: rest.max(0),
         retry_after: None,
         possible: amount <= limit.amount || amount <= without_holds,
+        unit: model.budget.as_ref().map(|budget| budget.display_unit()).unwrap_or_default(),
     })
 }
 

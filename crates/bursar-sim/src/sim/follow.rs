@@ -120,7 +120,9 @@ impl Model {
         let Answer::Credited(answered) = case.answer()? else {
             return Err("a credit has an answer of another kind".into());
         };
-        self.compare_charges(case, std::slice::from_ref(answered), &[charge], &[], &moves)?;
+        self.compare_charges(case, std::slice::from_ref(&answered.charge), &[charge], &[], &moves)?;
+        let spent = self.scopes.get(&case.key(scope)).map_or(0, |model| model.posted(&Window::Lifetime, now));
+        is("the excess of a credit", &answered.excess, &(amount - spent.max(0)).max(0))?;
         if case.request.dry_run {
             return Ok(false);
         }

@@ -48,6 +48,10 @@ impl Workload {
             command.settle = Settle::Job;
         }
         command.jobs = (0..1 + random.below(3)).map(|_| self.job_spec(random)).collect();
+        if command.settle == Settle::Job {
+            // One job settles the hold.
+            command.jobs.truncate(1);
+        }
         Op::Submit(command)
     }
 

@@ -311,6 +311,8 @@ impl Workload {
         command.jobs = (0..1 + random.below(2)).map(|_| self.job(random)).collect();
         if random.one_in(3) {
             command.charges.truncate(1);
+            // One job settles the hold.
+            command.jobs.truncate(1);
             command.settle = Settle::Job;
         }
         Op::Submit(command)

@@ -33,9 +33,9 @@ pub(super) async fn held_units_are_listed_by_queue_kind_and_unit(world: World) {
         all[2..3]
     );
 
-    // A hold keeps the unit that its budget had when it was placed.
-    world.unit("a", "euro").await;
-    world.enqueue_one(owning(work("r", "x"), &[("a", 1)])).await;
+    // A hold keeps the unit that its budget had when it was placed, also if that had no name.
+    world.unit("c", "euro").await;
+    world.enqueue_one(owning(work("r", "x"), &[("c", 1)])).await;
     assert_eq!(world.held().await, ["q x cent 15", "q x token 3", "q y cent 7", "r x  2", "r x euro 1"]);
     assert_eq!(world.act(Act::Move { queue: queue("r") }, &[both]).await[0].as_ref().map(|done| done.job), Ok(both));
     assert_eq!(world.held().await, ["q x cent 5", "q y cent 7", "r x  2", "r x cent 10", "r x euro 1", "r x token 3"]);

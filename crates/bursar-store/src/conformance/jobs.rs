@@ -149,7 +149,7 @@ pub(super) async fn invalid_item_of_a_bulk_is_refused_alone(world: World) {
     let each = world.finish_all(items).await;
     let states: Vec<_> = each.iter().map(|one| one.as_ref().ok().map(|done| done.state)).collect();
     assert_eq!(states, [Some(JobState::Succeeded), None, None, None, Some(JobState::Scheduled)]);
-    for (one, field) in each[1..4].iter().zip(["usage.amount", "delay_ms", "scope"]) {
+    for (one, field) in each[1..4].iter().zip(["usage[0].amount", "delay_ms", "usage[0].scope"]) {
         assert!(matches!(one, Err(Refusal::Invalid(invalid)) if invalid.field == field), "{one:?}");
     }
     for id in &ids[1..4] {

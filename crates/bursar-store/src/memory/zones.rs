@@ -159,7 +159,9 @@ fn a_window_in_an_unknown_zone_is_used_until_its_end() {
         charges: vec![Charge::new(key("c").1, 1).within([Limit::new(1, day("Mars/Olympus"))])],
         ..Command::default()
     });
-    assert!(matches!(&node.decide(vec![named])[0], Err(Refusal::Invalid(invalid)) if invalid.field == "zone"));
+    assert!(
+        matches!(&node.decide(vec![named])[0], Err(Refusal::Invalid(invalid)) if invalid.field == "charges[0].limits[0].zone")
+    );
 
     // With a known zone the scope can be used again.
     node.set_zone("UTC");

@@ -109,7 +109,7 @@ fn credits_make_room_above_the_limit() {
     story(
         "
         define a 10/lifetime                   => done
-        credit a 5                             => credited: a 15/10 lifetime
+        credit a 5                             => credited, credit_exceeds_spend: a 15/10 lifetime
         hold h a=4                             => h held 1m: a 11/10 lifetime
         post a=15                              => refused: a has 11 left of 10 (lifetime), 15 requested, try again in 60000 ms at the earliest
         post a=16                              => refused: a has 11 left of 10 (lifetime), 16 requested, more than the limit itself
@@ -152,7 +152,7 @@ fn invalid_amounts_are_refused() {
         define a 9223372036854775807/lifetime        => done
         define b 9223372036854775807/lifetime parent=a => done
         define c 9223372036854775807/lifetime parent=a => done
-        post a=-1                                    => charges.amount must not be negative
+        post a=-1                                    => charges[0].amount must not be negative
         credit a -1                                  => amount must not be negative
         hold x a=9223372036854775807 a=1             => the amount would take a balance of a beyond 64 bits
         hold x b=9223372036854775807 c=1             => the amount would take a balance of a beyond 64 bits
@@ -162,7 +162,7 @@ fn invalid_amounts_are_refused() {
         hold h a=9223372036854775805                 => h held 1m: a 2/9223372036854775807 lifetime
         commit h -1                                  => actual must not be negative
         commit h                                     => committed: a 2/9223372036854775807 lifetime
-        post a=3                                     => refused: a has 2 left of 9223372036854775807 (lifetime), 3 requested
+        post a=3                                     => refused: a has 2 left of 9,223,372,036,854,775,807 (lifetime), 3 requested
         post a=1                                     => the amount would take a balance of a beyond 64 bits
         ",
     );
@@ -220,11 +220,11 @@ fn empty_and_oversize_commands_are_refused() {
         ),
         (
             Command { charges: vec![charge().within(limits)], ..Command::default() },
-            "charges.limits has more than 8 entries",
+            "charges[0].limits has more than 8 entries",
         ),
         (
             Command { jobs: vec![from_grant], ..Command::default() },
-            "jobs.payload_from_grant needs a redemption in the same command",
+            "jobs[0].payload_from_grant needs a redemption in the same command",
         ),
     ];
     for (command, problem) in cases {

@@ -22,8 +22,8 @@ fn invalid_definitions_are_refused() {
     story(
         "
         define a                       => limits must not be empty: a budget without a limit would be unlimited
-        define a -1/day                => limits.amount must not be negative
-        define a 5/bucket:6:1/s        => limits.amount of a bucket must be its capacity
+        define a -1/day                => limits[0].amount must not be negative
+        define a 5/bucket:6:1/s        => limits[0].amount of a bucket must be its capacity
         define a 5/day 6/day           => limits names the window day@UTC twice
         define a 5/day at=0            => thresholds must be at most 16 percentages from 1 to 1000
         define a 5/day at=1001         => thresholds must be at most 16 percentages from 1 to 1000
@@ -72,13 +72,13 @@ fn a_change_of_parents_cannot_make_a_chain_too_long() {
         "
         define twig 9/lifetime parent=a4 => done
         define b1 9/lifetime parent=a4 => done
-        credit b4 1                    => credited: b4 10/9 lifetime, b3 10/9 lifetime, b2 10/9 lifetime, b1 10/9 lifetime, a4 10/9 lifetime, a3 10/9 lifetime, a2 10/9 lifetime, a1 10/9 lifetime
+        credit b4 1                    => credited, credit_exceeds_spend: b4 10/9 lifetime, b3 10/9 lifetime, b2 10/9 lifetime, b1 10/9 lifetime, a4 10/9 lifetime, a3 10/9 lifetime, a2 10/9 lifetime, a1 10/9 lifetime
         define root 9/lifetime         => done
         define a1 9/lifetime parent=root => the chain of budgets through a1 would have more than 8 budgets
         define b4 9/lifetime parent=b2 => done
         define a1 9/lifetime parent=root => done
         define b4 9/lifetime parent=b3 => the chain of budgets through b4 would have more than 8 budgets
-        credit b4 1                    => credited: b4 11/9 lifetime, b2 11/9 lifetime, b1 11/9 lifetime, a4 11/9 lifetime, a3 11/9 lifetime, a2 11/9 lifetime, a1 11/9 lifetime, root 10/9 lifetime
+        credit b4 1                    => credited, credit_exceeds_spend: b4 11/9 lifetime, b2 11/9 lifetime, b1 11/9 lifetime, a4 11/9 lifetime, a3 11/9 lifetime, a2 11/9 lifetime, a1 11/9 lifetime, root 10/9 lifetime
         define b1 9/lifetime           => done
         define b4 9/lifetime parent=b3 => done
         define root2 9/lifetime        => done
@@ -343,6 +343,44 @@ fn a_removed_budget_takes_its_trip_along_and_leaves_an_ordered_freeze() {
         remove-budget a                => done
         define a 100/lifetime          => done
         post a=1                       => refused: a is frozen
+        ",
+    );
+}
+
+#[test]
+fn the_unit_of_a_budget_stays_once_it_has_spend_or_holds() {
+    let kept = "and its spend and its holds are in that unit, so it cannot count";
+    let next = "nothing was changed; keep the unit, or define a budget for another scope";
+    story(&format!(
+        "
+        define a 10/lifetime unit=tokens   => done
+        define a 10/lifetime unit=usd      => done
+        hold h a=4                         => h held 1m: a 6/10 lifetime
+        define a 10/lifetime unit=tokens   => the budget a counts usd with 6 decimals, {kept} tokens; {next}
+        define a 20/lifetime unit=USD      => done
+        release h                          => released: a 20/20 lifetime
+        define a 10/lifetime unit=tokens   => done
+        post a=1                           => posted: a 9/10 lifetime
+        define a 10/lifetime               => the budget a counts tokens, {kept} whole numbers without a unit; {next}
+        post a=11                          => refused: a has 9 tokens left of 10 tokens (lifetime), 11 tokens requested, more than the limit itself
+        define b 10/lifetime               => done
+        post b=1                           => posted: b 9/10 lifetime
+        define b 10/lifetime unit=tokens   => done
+        left b                             => 9/10 lifetime
+        "
+    ));
+}
+
+#[test]
+fn a_credit_above_all_spend_is_posted_with_a_warning() {
+    story(
+        "
+        define a 10/lifetime           => done
+        post a=3                       => posted: a 7/10 lifetime
+        credit a 3                     => credited: a 10/10 lifetime
+        post a=3                       => posted: a 7/10 lifetime
+        credit a 4 key=k               => credited, credit_exceeds_spend: a 11/10 lifetime
+        credit a 4 key=k               => again: credited, credit_exceeds_spend: a 11/10 lifetime
         ",
     );
 }

@@ -103,12 +103,12 @@ fn invalid_defaults_are_refused() {
     };
     let define = |budget| Request::from(Op::Define { scope: crate::story::scope("a"), budget }).check();
     let words = |checked: Result<(), bursar_core::refusal::Invalid>| checked.unwrap_err().to_string();
-    let expected = "charges.default must be marked as a default, and have no parent";
+    let expected = "charges[0].default must be marked as a default, and have no parent";
     assert_eq!(words(submit(Budget::new(limits()))), expected);
     assert_eq!(words(submit(Budget::new(limits()).by_default().under(crate::story::scope("b")))), expected);
     assert_eq!(
         words(submit(Budget::new([]).by_default())),
-        "limits must not be empty: a budget without a limit would be unlimited"
+        "charges[0].default.limits must not be empty: a budget without a limit would be unlimited"
     );
     assert_eq!(
         words(define(Budget::new(limits()).by_default())),

@@ -41,7 +41,7 @@ fn a_grant_expires_or_is_revoked() {
         revoke g tenant=other                  => there is no grant g
         purge                                  => swept 1
         post redeem:old:upload:ann             => refused: the token is not valid for upload (no such grant)
-        mint x upload ann ttl=367d             => ttl_ms must be at most 31622400000
+        mint x upload ann ttl=367d             => ttl_ms must be at most 366d (31622400000 ms)
         ",
     );
 }

@@ -328,19 +328,19 @@ fn finished_jobs_are_deleted_after_their_retention() {
 #[test]
 fn invalid_requests_change_nothing() {
     story(
-        "enqueue a prio=1001        => jobs.priority is 1001; it must be from -1000 to 1000
-         enqueue a delay=4000d      => jobs.delay_ms is above 316224000000
-         enqueue a attempts=0       => jobs.max_attempts is 0; it must be from 1 to 1000
-         enqueue a deadline=400d    => jobs.deadline_ms must be from 1 to 31622400000
+        "enqueue a prio=1001        => jobs[0].priority is 1001; it must be from -1000 to 1000
+         enqueue a delay=4000d      => jobs[0].delay_ms is above 316224000000
+         enqueue a attempts=0       => jobs[0].max_attempts is 0; it must be from 1 to 1000
+         enqueue a deadline=400d    => jobs[0].deadline_ms must be from 1 to 31622400000
          enqueue a                  => a
          lease 1 for=365d           => lease_ms must be from 100 to 86400000
          lease 0                    => capacity must be from 1 to 1000
          lease 1001                 => capacity must be from 1 to 1000
          lease 1                    => a#1
          snooze a#1 4000d           => delay_ms is above 316224000000
-         complete a#1 room=-1       => usage.amount must not be negative
+         complete a#1 room=-1       => usage[0].amount must not be negative
          complete a#1 room=5        => scope room is unknown: it has no budget, and the request gives no limit for it; define a budget or pass limits
-         complete a#1 =5            => usage of a must name its scope: its hold has 0 charges
+         complete a#1 =5            => usage of a must name its scope: the job has no hold
          edit a prio=-1001          => priority is -1001; it must be from -1000 to 1000
          queue q concurrency=0      => concurrency must be at least 1: pause the queue instead
          queue q rate=0/10s         => rate amount must be at least 1: pause the queue instead

@@ -30,7 +30,10 @@ impl World {
                 let warning = clamped.map(|clamped| format!(", {}", clamped.warning())).unwrap_or_default();
                 format!("extended to {}{warning}", self.how_long(*expires_at))
             }
-            Answer::Credited(charge) => format!("credited: {}", left(std::slice::from_ref(charge))),
+            Answer::Credited(credited) => {
+                let words = ["credited"].into_iter().chain(credited.warnings()).collect::<Vec<_>>().join(", ");
+                format!("{words}: {}", left(std::slice::from_ref(&credited.charge)))
+            }
             Answer::Minted { expires_at, .. } => format!("minted for {}", self.how_long(*expires_at)),
             Answer::Swept { count } => format!("swept {count}"),
             Answer::Blob(answer) => format!("{} {}", if answer.found { "found" } else { "uploaded" }, answer.blob),

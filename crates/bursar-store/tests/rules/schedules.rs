@@ -302,11 +302,11 @@ fn invalid_schedules_are_refused_and_change_nothing() {
     for (spec, field) in [
         (ScheduleSpec { zone: nowhere, ..good(plain()) }, "zone"),
         (good(JobSpec { idempotency_key: Some(key.clone()), ..plain() }), "idempotency_key"),
-        (good(JobSpec { priority: PRIORITY_MAX + 1, ..plain() }), "jobs.priority"),
-        (good(JobSpec { delay: Span::from_micros(DELAY_MAX.micros() + 1), ..plain() }), "jobs.delay_ms"),
-        (good(JobSpec { max_attempts: Some(0), ..plain() }), "jobs.max_attempts"),
+        (good(JobSpec { priority: PRIORITY_MAX + 1, ..plain() }), "priority"),
+        (good(JobSpec { delay: Span::from_micros(DELAY_MAX.micros() + 1), ..plain() }), "delay_ms"),
+        (good(JobSpec { max_attempts: Some(0), ..plain() }), "max_attempts"),
         (good(JobSpec { payload: large, ..plain() }), "payload"),
-        (good(JobSpec { payload_from_grant: true, ..plain() }), "jobs.payload_from_grant"),
+        (good(JobSpec { payload_from_grant: true, ..plain() }), "payload_from_grant"),
     ] {
         let refused = world.commit(vec![Op::DefineSchedule { schedule: named("s"), spec }.into()]).remove(0);
         assert!(matches!(&refused, Err(Refusal::Invalid(invalid)) if invalid.field == field), "{field}: {refused:?}");

@@ -44,7 +44,8 @@ fn spend_beyond_the_hold_is_charged() {
         "define room 100/lifetime overrun=refuse    => done
          enqueue a hold=room:30                     => a
          lease 1                                    => a#1
-         complete a#1 =130                          => succeeded, cost 130
+         complete a#1 =130                          => succeeded, cost 130, overrun 100
+         complete a#1 =130                          => succeeded, cost 130, overrun 100
          left room                                  => -30/100 lifetime",
     );
 }

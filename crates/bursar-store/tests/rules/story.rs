@@ -24,6 +24,7 @@ use bursar_core::grant::{Token, TokenDigest};
 use bursar_core::id::{GrantId, HoldId, IdSource, JobId};
 use bursar_core::job::JobSpec;
 use bursar_core::name::{IdempotencyKey, JobKind, Purpose, Queue, Scope, Subject, Tenant};
+use bursar_core::notation::Unit;
 use bursar_core::payload::Payload;
 use bursar_core::refusal::Refusal;
 use bursar_core::request::{Actual, Charge, Command, Mint, Op, Redemption, Request, Settle};
@@ -170,7 +171,7 @@ impl World {
         let (verb, rest) = line.split_once(' ').unwrap_or((line, ""));
         let words: Vec<&str> = rest.split_whitespace().collect();
         let value = |name: &str| words.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
-        let options = ["ttl", "key", "tenant", "parent", "trip", "at", "late", "overrun", "life"];
+        let options = ["ttl", "key", "tenant", "parent", "trip", "at", "late", "overrun", "life", "unit"];
         let is_option = |word: &&&str| **word == "dry" || options.iter().any(|o| word.starts_with(&format!("{o}=")));
         let plain: Vec<&str> = words.iter().filter(|word| !is_option(word)).copied().collect();
         let ttl = || value("ttl").map(span);
@@ -302,6 +303,7 @@ fn budget<'a>(limits: &[&str], value: impl Fn(&str) -> Option<&'a str>) -> Budge
     let cover = |word: Option<&str>| if word == Some("refuse") { Cover::Refuse } else { Cover::Charge };
     let mut budget = Budget::new(limits.iter().map(|text| limit(text)));
     budget.parent = value("parent").map(scope);
+    budget = budget.counting(&Unit::named(value("unit").unwrap_or_default()));
     budget.trip = value("trip").map(limit);
     budget.thresholds = value("at").map_or(Vec::new(), |at| at.split(',').map(|p| p.parse().unwrap()).collect());
     budget.hold.late = cover(value("late"));

@@ -84,3 +84,15 @@ fn job_keys_of_tenants_are_separate() {
         ",
     );
 }
+
+#[test]
+fn one_job_settles_a_hold() {
+    story(
+        "
+        define a 10/lifetime                   => done
+        owned h a=6 job:q job:q                => jobs must be one job, whose end settles the hold; these are 2 (work, work): submit a command with charges of its own for each
+        left a                                 => 10/10 lifetime
+        post a=6 job:q job:q                   => posted: a 4/10 lifetime; job 1 created; job 2 created
+        ",
+    );
+}

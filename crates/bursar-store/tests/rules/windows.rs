@@ -284,10 +284,10 @@ fn a_window_longer_than_the_history_is_refused() {
 fn windows_without_a_text_form_are_refused() {
     let bucket = |refill, micros| Window::Bucket { capacity: 5, refill, length: Span::from_micros(micros) };
     let cases = [
-        (Window::Rolling { length: Span::ZERO }, "length_ms must be from 1ms to 400d (1 to 34560000000)"),
-        (Window::Rolling { length: Span::from_micros(1_500) }, "length_ms must be a whole number"),
-        (bucket(1, 0), "length_ms must be from 1ms to 400d (1 to 34560000000)"),
-        (bucket(-1, 1_000), "refill must not be negative"),
+        (Window::Rolling { length: Span::ZERO }, "limits[0].length_ms must be from 1ms to 400d (1 to 34560000000)"),
+        (Window::Rolling { length: Span::from_micros(1_500) }, "limits[0].length_ms must be a whole number"),
+        (bucket(1, 0), "limits[0].length_ms must be from 1ms to 400d (1 to 34560000000)"),
+        (bucket(-1, 1_000), "limits[0].refill must not be negative"),
     ];
     for (window, problem) in cases {
         let budget = Budget::new([Limit::new(5, window)]);

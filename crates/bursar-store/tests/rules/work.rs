@@ -163,6 +163,9 @@ impl World {
         if finished.total_cost() != 0 {
             said.push_str(&format!(", cost {}", finished.total_cost()));
         }
+        for warning in finished.warnings() {
+            said.push_str(&format!(", {warning} {}", finished.overrun));
+        }
         said
     }
 

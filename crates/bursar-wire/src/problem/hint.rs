@@ -7,7 +7,7 @@ use std::fmt::Write;
 use bursar_core::notation::about;
 use bursar_core::time::Span;
 
-use super::{Kind, Problem, ViolationAnswer};
+use super::{Kind, NO_BUDGET, Problem, ViolationAnswer};
 
 /// Who reads a hint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl Problem {
         }
         let hint = match self.kind {
             Kind::Refused => return refused(&self.violations, voice),
-            Kind::UnknownScope => unknown_scope(self.http.as_ref().and_then(|http| http.scope.as_deref()), voice),
+            Kind::UnknownScope => self.unknown_scope_hint(voice),
             Kind::QuotaExceeded => voice.say(
                 "nothing was changed; wait for the quota to reset (`Retry-After` is an estimate), or have an operator raise it with POST /v1/meter/quota/limit",
                 "nothing was changed; wait for the quota to reset, or raise it with `bursar meter limit`",
@@ -47,13 +47,14 @@ impl Problem {
                 "check the id or name, and --tenant",
             ),
             Kind::AlreadySettled => voice.say(
-                "nothing was changed; GET /v1/holds/{id} shows how the hold was settled",
-                "nothing was changed; `bursar hold show` shows how the hold was settled",
+                format!("nothing was changed; GET /v1/holds/{} shows how the hold was settled", self.id_or("{id}")),
+                format!("nothing was changed; `bursar hold show {}` shows how the hold was settled", self.id_or("ID")),
             ),
             Kind::LeaseLost => voice.say(
-                "stop working on the job; GET /v1/jobs/{id} shows its state",
-                "stop working on the job; `bursar job show` shows its state",
+                format!("stop working on the job; GET /v1/jobs/{} shows its state", self.id_or("{id}")),
+                format!("stop working on the job; `bursar job show {}` shows its state", self.id_or("ID")),
             ),
+            Kind::Forbidden => voice.say("nothing was changed; GET /v1/whoami lists the actions that this token allows", ""),
             Kind::Changed => voice.say(
                 "nothing was changed; get the object again, and repeat the change with its new ETag",
                 "nothing was changed; run the command again",
@@ -84,56 +85,77 @@ impl Problem {
 
     /// Sets the hint for callers over HTTP.
     pub fn with_http_hint(mut self) -> Problem {
-        if let Some(hint) = self.hint(Voice::Http) {
-            self.http.get_or_insert_default().hint = Some(hint);
+        if self.parts().hint.is_none() {
+            self.parts().hint = self.hint(Voice::Http);
         }
         self
     }
-}
 
-fn unknown_scope(scope: Option<&str>, voice: Voice) -> String {
-    let path = scope.map_or("{scope}".to_owned(), in_path);
-    let word = scope.map_or("SCOPE".to_owned(), shell_quoted);
-    voice.say(
-        format!("nothing was changed; define a budget with PUT /v1/budgets/{path}, or give limits with the charge"),
-        format!("nothing was changed; create a budget with `bursar budget define {word} --limit AMOUNT:WINDOW`"),
-    )
-}
+    /// Returns the id of the hold or job that the problem is about.
+    fn id_or<'a>(&'a self, placeholder: &'a str) -> &'a str {
+        self.http.as_ref().and_then(|http| http.id.as_deref()).unwrap_or(placeholder)
+    }
 
-/// A limit that has too little left.
-struct Shortage<'a> {
-    scope: &'a str,
-    wait: Option<i64>,
-}
-
-impl Shortage<'_> {
-    /// Returns how long it lasts; without an estimate, for ever.
-    fn lasts(&self) -> i64 {
-        self.wait.unwrap_or(i64::MAX)
+    fn unknown_scope_hint(&self, voice: Voice) -> String {
+        let scope = self.http.as_ref().and_then(|http| http.scope.as_deref());
+        let path = scope.map_or("{scope}".to_owned(), in_path);
+        let word = scope.map_or("SCOPE".to_owned(), shell_quoted);
+        if self.detail.starts_with(NO_BUDGET) {
+            return voice.say(
+                format!("GET /v1/budgets lists the budgets of the tenant; PUT /v1/budgets/{path} defines this one"),
+                format!("`bursar budget list` lists the budgets; `bursar budget define {word} --limit AMOUNT:WINDOW` creates this one"),
+            );
+        }
+        voice.say(
+            format!("nothing was changed; define a budget with PUT /v1/budgets/{path}, or give limits with the charge"),
+            format!("nothing was changed; create a budget with `bursar budget define {word} --limit AMOUNT:WINDOW`"),
+        )
     }
 }
 
-/// Returns what to do about a refusal by a limit, a freeze or a grant.
+/// Returns what to do about a refusal by limits, freezes and grants: about each of them.
 fn refused(violations: &[ViolationAnswer], voice: Voice) -> Option<String> {
-    // What all limits leave.
-    let mut fits = i64::MAX;
-    let mut limit: Option<Shortage<'_>> = None;
+    let mut remedies: Vec<String> = shortages(violations, voice).into_iter().collect();
     for violation in violations {
         match violation {
-            ViolationAnswer::Frozen { scope } => return Some(frozen(scope, voice)),
-            ViolationAnswer::Grant { .. } => return Some(grant(voice)),
-            // The limit that keeps the request out the longest decides what helps.
-            ViolationAnswer::Limit { scope, available, retry_after_ms, .. } => {
-                fits = fits.min(*available);
-                let seen = Shortage { scope, wait: *retry_after_ms };
-                if limit.as_ref().is_none_or(|longest| longest.lasts() < seen.lasts()) {
-                    limit = Some(seen);
-                }
-            }
+            ViolationAnswer::Frozen { scope } => remedies.push(frozen(scope, voice)),
+            ViolationAnswer::Grant { .. } => remedies.push(grant(voice)),
+            ViolationAnswer::Limit { .. } => {}
         }
     }
-    let Shortage { scope, wait } = limit?;
-    let mut text = String::from("nothing was changed; ");
+    remedies.dedup();
+    (!remedies.is_empty()).then(|| format!("nothing was changed; {}", remedies.join("; ")))
+}
+
+/// Returns what to do about the limits that have too little left; `None` if there are none.
+fn shortages(violations: &[ViolationAnswer], voice: Voice) -> Option<String> {
+    // What all limits leave, and until when the last of them refuses; without an estimate, for ever.
+    let (mut fits, mut wait) = (i64::MAX, Some(0));
+    let mut limits: Vec<String> = Vec::new();
+    let mut changes: Vec<String> = Vec::new();
+    for violation in violations {
+        let ViolationAnswer::Limit { scope, window, limit, available, retry_after_ms, .. } = violation else {
+            continue;
+        };
+        fits = fits.min(*available);
+        wait = wait.zip(*retry_after_ms).map(|(wait, other): (i64, i64)| wait.max(other));
+        limits.push(format!("that of {scope} over {}", window.shown(Some(*limit))));
+        let change = voice.say(
+            format!("PUT /v1/budgets/{}", in_path(scope)),
+            format!("`bursar budget define {}`", shell_quoted(scope)),
+        );
+        if !changes.contains(&change) {
+            changes.push(change);
+        }
+    }
+    let replaces = voice.say("which replaces the whole budget", "which replaces all of its limits");
+    let raise = match (limits.as_slice(), changes.as_slice()) {
+        ([], _) => return None,
+        ([_], _) => format!("raise the limit with {}, {replaces}", list(&changes)),
+        (_, [change]) => format!("raise each limit, {}, with {change}, {replaces}", list(&limits)),
+        _ => format!("raise each limit, {}, with {}, each of {replaces}", list(&limits), list(&changes)),
+    };
+    let mut text = String::new();
     if fits > 0 {
         // The command line has shown what is left, in the unit of the budget.
         text.push_str(&voice.say(format!("request at most {fits}, "), "request less, "));
@@ -141,29 +163,28 @@ fn refused(violations: &[ViolationAnswer], voice: Voice) -> Option<String> {
     if let Some(wait) = wait {
         let _ = write!(text, "wait about {} (an estimate), ", about(Span::from_millis(wait.max(0).unsigned_abs())));
     }
-    text.push_str(if text.ends_with("; ") { "raise the limit with " } else { "or raise the limit with " });
-    let (path, word) = (in_path(scope), shell_quoted(scope));
-    text.push_str(&voice.say(
-        format!("PUT /v1/budgets/{path}, which replaces the whole budget"),
-        format!("`bursar budget define {word}`, which replaces all of its limits"),
-    ));
-    Some(text)
+    let or = if text.is_empty() { "" } else { "or " };
+    Some(format!("{text}{or}{raise}"))
+}
+
+/// Writes a list: `a, b and c`.
+fn list(items: &[String]) -> String {
+    match items {
+        [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
+        _ => items.concat(),
+    }
 }
 
 fn frozen(scope: &str, voice: Voice) -> String {
     let (path, word) = (in_path(scope), shell_quoted(scope));
     voice.say(
-        format!(
-            "nothing was changed; GET /v1/budgets/{path} shows why, POST /v1/budgets/{path}/unfreeze lifts the freeze"
-        ),
-        format!(
-            "nothing was changed; `bursar budget show {word}` shows why, `bursar budget unfreeze {word}` lifts the freeze"
-        ),
+        format!("GET /v1/budgets/{path} shows why it is frozen, POST /v1/budgets/{path}/unfreeze lifts the freeze"),
+        format!("`bursar budget show {word}` shows why it is frozen, `bursar budget unfreeze {word}` lifts the freeze"),
     )
 }
 
 fn grant(voice: Voice) -> String {
-    let rule = "nothing was changed; a token works once, before it expires, for its own purpose and subject: mint a new one with ";
+    let rule = "a token works once, before it expires, for its own purpose and subject: mint a new one with ";
     format!("{rule}{}", voice.say("POST /v1/grants", "`bursar grant mint`"))
 }
 
@@ -191,7 +212,10 @@ fn in_path(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use bursar_core::hold::HoldState;
+    use bursar_core::id::HoldId;
     use bursar_core::name::Scope;
+    use bursar_core::notation::Unit;
     use bursar_core::refusal::{Refusal, Violation};
     use bursar_core::window::Window;
 
@@ -200,7 +224,8 @@ mod tests {
     fn limit(available: i64, retry_after: Option<Span>) -> Violation {
         let scope = Scope::new("team 1").unwrap();
         let possible = retry_after.is_some();
-        Violation::Limit { scope, window: Window::Lifetime, limit: 10, requested: 7, available, retry_after, possible }
+        let (window, unit) = (Window::Lifetime, Unit::default());
+        Violation::Limit { scope, window, limit: 10, requested: 7, available, retry_after, possible, unit }
     }
 
     #[test]
@@ -208,6 +233,11 @@ mod tests {
         let scope = Scope::new("team 1").unwrap();
         let refused = |violations| Problem::from(Refusal::Refused(violations));
         let day = Some(Span::from_days(2));
+        let mut other = limit(3, day);
+        if let Violation::Limit { scope, window, .. } = &mut other {
+            *scope = Scope::new("org").unwrap();
+            *window = Window::rolling(Span::from_secs(3_600)).unwrap();
+        }
         for (problem, http, command) in [
             (
                 refused(vec![limit(3, day)]),
@@ -215,19 +245,29 @@ mod tests {
                 "nothing was changed; request less, wait about 2 days (an estimate), or raise the limit with `bursar budget define 'team 1'`, which replaces all of its limits",
             ),
             (
-                refused(vec![limit(0, None), limit(3, day)]),
-                "nothing was changed; raise the limit with PUT /v1/budgets/team%201, which replaces the whole budget",
-                "nothing was changed; raise the limit with `bursar budget define 'team 1'`, which replaces all of its limits",
+                refused(vec![limit(0, None), other]),
+                "nothing was changed; raise each limit, that of team 1 over lifetime and that of org over rolling:1h, with PUT /v1/budgets/team%201 and PUT /v1/budgets/org, each of which replaces the whole budget",
+                "nothing was changed; raise each limit, that of team 1 over lifetime and that of org over rolling:1h, with `bursar budget define 'team 1'` and `bursar budget define org`, each of which replaces all of its limits",
             ),
             (
                 refused(vec![limit(0, day), Violation::Frozen { scope: scope.clone() }]),
-                "nothing was changed; GET /v1/budgets/team%201 shows why, POST /v1/budgets/team%201/unfreeze lifts the freeze",
-                "nothing was changed; `bursar budget show 'team 1'` shows why, `bursar budget unfreeze 'team 1'` lifts the freeze",
+                "nothing was changed; wait about 2 days (an estimate), or raise the limit with PUT /v1/budgets/team%201, which replaces the whole budget; GET /v1/budgets/team%201 shows why it is frozen, POST /v1/budgets/team%201/unfreeze lifts the freeze",
+                "nothing was changed; wait about 2 days (an estimate), or raise the limit with `bursar budget define 'team 1'`, which replaces all of its limits; `bursar budget show 'team 1'` shows why it is frozen, `bursar budget unfreeze 'team 1'` lifts the freeze",
+            ),
+            (
+                Problem::from(Refusal::UnknownScope { scope: scope.clone() }),
+                "nothing was changed; define a budget with PUT /v1/budgets/team%201, or give limits with the charge",
+                "nothing was changed; create a budget with `bursar budget define 'team 1' --limit AMOUNT:WINDOW`",
             ),
             (
                 Problem::unknown_scope(&scope),
-                "nothing was changed; define a budget with PUT /v1/budgets/team%201, or give limits with the charge",
-                "nothing was changed; create a budget with `bursar budget define 'team 1' --limit AMOUNT:WINDOW`",
+                "GET /v1/budgets lists the budgets of the tenant; PUT /v1/budgets/team%201 defines this one",
+                "`bursar budget list` lists the budgets; `bursar budget define 'team 1' --limit AMOUNT:WINDOW` creates this one",
+            ),
+            (
+                Problem::from(Refusal::AlreadySettled { hold: HoldId(7), state: HoldState::Committed }),
+                "nothing was changed; GET /v1/holds/hold_00000000000000000000000007 shows how the hold was settled",
+                "nothing was changed; `bursar hold show hold_00000000000000000000000007` shows how the hold was settled",
             ),
         ] {
             assert_eq!(problem.hint(Voice::Http).as_deref(), Some(http));

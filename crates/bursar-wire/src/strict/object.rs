@@ -10,15 +10,18 @@ use std::fmt;
 use bursar_core::time::Span;
 use serde::Deserializer;
 use serde::de::value::BorrowedStrDeserializer;
-use serde::de::{DeserializeSeed, Error, IntoDeserializer, MapAccess, Visitor};
+use serde::de::{DeserializeSeed, Error, IgnoredAny, IntoDeserializer, MapAccess, Visitor};
 use serde_json::Value;
 
-use super::Strict;
+use super::{Strict, nested};
+use crate::similar;
 
 /// A visitor for an object whose fields are known.
 pub(super) struct Object<V> {
     pub(super) visitor: V,
     pub(super) fields: &'static [&'static str],
+    /// Further fields, whose values are skipped.
+    pub(super) ignored: &'static [&'static str],
 }
 
 impl<'de, V: Visitor<'de>> Visitor<'de> for Object<V> {
@@ -29,8 +32,19 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Object<V> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<V::Value, A::Error> {
-        let access = Fields { map, fields: self.fields, name: Cow::Borrowed(""), is_duration: false, seen: Vec::new() };
-        self.visitor.visit_map(access)
+        let Object { visitor, fields, ignored } = self;
+        let access = Fields { map, fields, ignored, name: Cow::Borrowed(""), is_duration: false, seen: Vec::new() };
+        visitor.visit_map(access).map_err(|error| {
+            let error = error.to_string();
+            // Only a missing field of this very object has no path before its name.
+            let missing = error.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`'));
+            match missing.and_then(|field| Some((field, duration_field(field)?))) {
+                Some((field, short)) => A::Error::custom(format_args!(
+                    "missing field `{field}`, in milliseconds, or `{short}`, as text such as \"10m\""
+                )),
+                None => A::Error::custom(error),
+            }
+        })
     }
 }
 
@@ -38,6 +52,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Object<V> {
 struct Fields<'de, A> {
     map: A,
     fields: &'static [&'static str],
+    ignored: &'static [&'static str],
     /// The name of the current field, as it was given.
     name: Cow<'de, str>,
     /// Whether the current field is a duration in the place of milliseconds.
@@ -50,7 +65,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Fields<'de, A> {
     type Error = A::Error;
 
     fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, A::Error> {
-        let Some(name) = self.map.next_key_seed(FieldName)? else { return Ok(None) };
+        let Some(name) = self.next_name()? else { return Ok(None) };
         let own = self.fields.iter().find(|field| **field == name);
         let in_millis = match own {
             Some(own) => around_ms(own).map(|_| *own),
@@ -68,9 +83,14 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Fields<'de, A> {
             self.seen.push(field);
             return seed.deserialize(BorrowedStrDeserializer::new(field)).map(Some);
         }
-        match &self.name {
-            Cow::Borrowed(name) => seed.deserialize(BorrowedStrDeserializer::new(name)).map(Some),
-            Cow::Owned(name) => seed.deserialize(name.as_str().into_deserializer()).map(Some),
+        let read: Result<S::Value, A::Error> = match &self.name {
+            Cow::Borrowed(name) => seed.deserialize(BorrowedStrDeserializer::new(name)),
+            Cow::Owned(name) => seed.deserialize(name.as_str().into_deserializer()),
+        };
+        match read {
+            Ok(field) => Ok(Some(field)),
+            Err(_) if own.is_none() => Err(self.unknown()),
+            Err(error) => Err(error),
         }
     }
 
@@ -81,9 +101,11 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Fields<'de, A> {
             return seed.deserialize(millis).map_err(|problem| self.bad(&problem.to_string()));
         }
         self.map.next_value_seed(Strict(seed)).map_err(|problem| {
-            let problem = problem.to_string();
-            // The error of an inner object names the inner field.
-            if problem.contains("field `") { A::Error::custom(problem) } else { self.bad(&problem) }
+            let mut problem = problem.to_string();
+            if AMOUNTS.contains(&self.name.as_ref()) && problem.contains("expected i64") {
+                problem = format!("{AMOUNT_RULE} ({problem})");
+            }
+            nested(&self.name, &problem)
         })
     }
 
@@ -92,7 +114,45 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Fields<'de, A> {
     }
 }
 
+/// The fields that have amounts.
+const AMOUNTS: [&str; 3] = ["amount", "actual", "refill"];
+const AMOUNT_RULE: &str = "amounts are whole numbers of the smallest part of the unit, without quotes: for a unit with 6 decimals, such as \
+    usd, $0.50 is 500000";
+
 impl<'de, A: MapAccess<'de>> Fields<'de, A> {
+    /// Reads the next name that is not ignored.
+    fn next_name(&mut self) -> Result<Option<Cow<'de, str>>, A::Error> {
+        while let Some(name) = self.map.next_key_seed(FieldName)? {
+            if !self.ignored.contains(&name.as_ref()) {
+                return Ok(Some(name));
+            }
+            self.map.next_value::<IgnoredAny>()?;
+        }
+        Ok(None)
+    }
+
+    /// Returns the error about a field that the object does not have, with those it has, durations as text among them.
+    fn unknown(&self) -> A::Error {
+        let durations: Vec<String> = self.fields.iter().filter_map(|field| duration_field(field)).collect();
+        let known = self.fields.iter().copied().chain(durations.iter().map(String::as_str));
+        let similar = similar::question(similar::to(&self.name, known).map(|name| format!("`{name}`")).as_deref());
+        let field = |field: &&str| match duration_field(field) {
+            Some(short) => format!("`{field}` or `{short}`"),
+            None => format!("`{field}`"),
+        };
+        let fields: Vec<String> = self.fields.iter().map(field).collect();
+        let expected = match fields.as_slice() {
+            [] => "there are no fields".to_owned(),
+            [only] => format!("expected {only}"),
+            several => format!("expected one of {}", several.join(", ")),
+        };
+        let name = &self.name;
+        A::Error::custom(format_args!(
+            "unknown field `{name}`{similar}{} {expected}",
+            if similar.is_empty() { "," } else { "" }
+        ))
+    }
+
     fn bad(&self, problem: &str) -> A::Error {
         A::Error::custom(format_args!("wrong value in field `{}`: {problem}", self.name))
     }
@@ -176,6 +236,20 @@ mod tests {
         assert_eq!(crate::read::<Times>(text).unwrap(), expected);
     }
 
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Snooze {
+        #[expect(dead_code, reason = "only its absence is tested")]
+        delay_ms: i64,
+    }
+
+    #[test]
+    fn a_missing_duration_is_named_in_both_forms() {
+        let refused = crate::read::<Snooze>("{}").unwrap_err();
+        assert_eq!(refused.field.as_deref(), Some("delay_ms"));
+        assert!(refused.detail.contains("or `delay`, as text"), "{}", refused.detail);
+    }
+
     #[test]
     fn a_wrong_duration_names_its_field() {
         for (text, field, words) in [
@@ -186,9 +260,14 @@ mod tests {
             (r#"{"ttl_max":["1s"]}"#, "ttl_max", "expected a whole number"),
             (r#"{"ttl":"1s","ttl_ms":1000}"#, "ttl", "only one of them may be given"),
             (r#"{"ttl_ms":1000,"ttl":"1s"}"#, "ttl", "only one of them may be given"),
-            (r#"{"inner":[{"ttl":"soon"}]}"#, "ttl", "is not a duration"),
-            (r#"{"inner":[{"ttl_ms":"10m"}]}"#, "ttl_ms", "expected a whole number"),
-            (r#"{"minutes":1}"#, "minutes", "unknown field"),
+            (r#"{"inner":[{"ttl":"soon"}]}"#, "inner[0].ttl", "is not a duration"),
+            (r#"{"inner":[{"ttl_ms":"10m"}]}"#, "inner[0].ttl_ms", "expected a whole number"),
+            (
+                r#"{"minutes":1}"#,
+                "minutes",
+                "unknown field `minutes`, expected one of `ttl_ms` or `ttl`, `ttl_ms_max` or",
+            ),
+            (r#"{"dealys":[]}"#, "dealys", "did you mean `delays`?"),
         ] {
             let refused = crate::read::<Times>(text).unwrap_err();
             assert_eq!(refused.field.as_deref(), Some(field), "{text}: {}", refused.detail);

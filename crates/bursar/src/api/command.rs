@@ -118,7 +118,7 @@ impl CommandBuilder {
         self
     }
 
-    /// Holds the charges until the command's first job ends; its end settles the hold.
+    /// Holds the charges until the command's job ends; its end settles the hold. The command must have one job.
     pub fn settle_with_job(mut self) -> Self {
         self.command.settle = Settle::Job;
         self

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bursar_core::answer::{Answer, Settled};
+use bursar_core::answer::{Answer, Credited, Settled};
 use bursar_core::budget::{Budget, Limit};
 use bursar_core::event::Charged;
 use bursar_core::hold::Hold;
@@ -231,15 +231,16 @@ impl Ledger<'_> {
     }
 
     /// Credits units to a scope and its ancestors. With `hold`, the credit reverses the spend of that hold and counts for
-    /// the same windows. No limit refuses a credit.
+    /// the same windows. No limit refuses a credit; [`Credited::excess`] says if more was credited than the scope has
+    /// spent.
     pub async fn credit<S: TryInto<Scope, Error = Invalid>>(
         &self,
         scope: S,
         amount: i64,
         hold: Option<HoldId>,
-    ) -> Result<Charged, Error> {
+    ) -> Result<Credited, Error> {
         match self.0.execute(Op::Credit { scope: scope.try_into()?, amount, hold }).await? {
-            Answer::Credited(charged) => Ok(charged),
+            Answer::Credited(credited) => Ok(credited),
             other => Err(unexpected(&other)),
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bursar_core::job::{JobState, QueueConfig};
-use bursar_core::name::Queue;
+use bursar_core::name::{Name, Queue};
 use bursar_core::refusal::Invalid;
 use bursar_core::request::Op;
 use bursar_core::state::Counted;
@@ -133,6 +133,29 @@ impl Queues<'_> {
     pub async fn get(&self, queue: impl TryInto<Queue, Error = Invalid>) -> Result<QueueConfig, Error> {
         let key = (self.0.context.tenant.clone(), queue.try_into()?);
         Ok(self.0.inner.store.queue(&key).await?.map(|queue| queue.config).unwrap_or_default())
+    }
+
+    /// Returns the settings of a queue; `None` if it does not exist: it has no settings, and no job was ever enqueued in it.
+    pub async fn find(&self, queue: impl TryInto<Queue, Error = Invalid>) -> Result<Option<QueueConfig>, Error> {
+        let queue = queue.try_into()?;
+        let key = (self.0.context.tenant.clone(), queue.clone());
+        if let Some(defined) = self.0.inner.store.queue(&key).await? {
+            return Ok(Some(defined.config));
+        }
+        // The name without its last character comes before it in the list, and few names are in between.
+        let name = queue.as_str();
+        let last = name.char_indices().next_back().map_or(0, |(last, _)| last);
+        let mut after = Queue::stored(&name[..last]).ok();
+        loop {
+            let listed = self.list(after.as_ref(), LIST_MAX).await?;
+            if listed.iter().any(|(listed, _)| *listed == queue) {
+                return Ok(Some(QueueConfig::default()));
+            }
+            match listed.last() {
+                Some((last, _)) if listed.len() == LIST_MAX && *last < queue => after = Some(last.clone()),
+                _ => return Ok(None),
+            }
+        }
     }
 
     /// Defines the settings of a queue. Replaces all earlier ones.

@@ -104,9 +104,9 @@ impl std::error::Error for QuotaExceeded {}
 fn violation_json(caller: &Caller, violation: &Violation) -> Value {
     let own = |scope: &bursar_core::name::Scope| (scope == caller.scope()).then(|| scope.as_str().to_owned());
     match violation {
-        Violation::Limit { scope, window, limit, requested, available, retry_after, possible } => json!({
+        Violation::Limit { scope, window, limit, requested, available, retry_after, possible, unit } => json!({
             "kind": "limit", "scope": own(scope), "window": window_kind(window), "limit": limit, "requested": requested,
-            "available": available, "retry_after_ms": retry_after.map(Span::millis), "possible": possible,
+            "available": available, "retry_after_ms": retry_after.map(Span::millis), "possible": possible, "unit": unit,
         }),
         Violation::Frozen { scope } => json!({ "kind": "frozen", "scope": own(scope) }),
         Violation::Grant { purpose, .. } => json!({ "kind": "grant", "purpose": purpose.as_str() }),

@@ -180,9 +180,12 @@ mod tests {
             ("enbled = true", "unknown field `enbled`"),
             ("enabled = 1", "enabled = 1"),
             ("quota = []", "quota: limits must not be empty"),
-            ("quota = [{ amount = -1, window = 'hour' }]", "quota: limits.amount must not be negative"),
+            ("quota = [{ amount = -1, window = 'hour' }]", "quota: limits[0].amount must not be negative"),
             ("quota = [{ amount = 1, window = 'fortnight' }]", "\"fortnight\" is not one of lifetime"),
-            ("quota = [{ amount = 1, window = 'day@Mars/Olympus' }]", "quota: zone \"Mars/Olympus\" is not a known"),
+            (
+                "quota = [{ amount = 1, window = 'day@Mars/Olympus' }]",
+                "quota: limits[0].zone \"Mars/Olympus\" is not a known",
+            ),
             (
                 "quota = [{ amount = 1, window = 'day' }, { amount = 2, window = 'day' }]",
                 "quota: limits names the window",

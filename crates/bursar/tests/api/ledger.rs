@@ -8,9 +8,9 @@ on_both_engines! {
     rolled_up_postings_are_never_silently_missing,
 }
 
-fn field(error: Error) -> &'static str {
+fn field(error: Error) -> String {
     match error {
-        Error::Refused(Refusal::Invalid(Invalid { field, .. })) => field,
+        Error::Refused(Refusal::Invalid(Invalid { field, .. })) => field.into_owned(),
         other => panic!("the request should be invalid: {other}"),
     }
 }

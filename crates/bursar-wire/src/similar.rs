@@ -1,12 +1,12 @@
 //! Names that resemble one that does not exist.
 
 /// Formats the suggestion to add to a sentence.
-pub(crate) fn question(similar: Option<&str>) -> String {
+pub fn question(similar: Option<&str>) -> String {
     similar.map(|similar| format!("; did you mean {similar}?")).unwrap_or_default()
 }
 
 /// Returns the most similar name, if one is similar enough: a few letters differ, or only the part before the last `:` or `/` is missing.
-pub(crate) fn to<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub fn to<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let differing_max = match name.chars().count() {
         0..=2 => 0,
         3..=5 => 1,

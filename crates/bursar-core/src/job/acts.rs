@@ -1,0 +1,71 @@
+//! Which actions of callers a job admits in its state.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Job, JobState};
+use crate::time::Time;
+
+/// An action that a caller can perform on a job without saying more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum JobAct {
+    /// Run it again, or at once.
+    Retry,
+    /// Cancel it; a running job is told to stop.
+    Cancel,
+    /// End a dead job for good.
+    Discard,
+}
+
+/// What an action does to a job.
+pub(crate) enum Effect {
+    /// It changes the job.
+    Changes,
+    /// The job is already as the action would make it.
+    Nothing,
+    /// It is refused, for this reason.
+    Refused(&'static str),
+}
+
+impl JobAct {
+    /// Every action.
+    pub const ALL: [JobAct; 3] = [JobAct::Retry, JobAct::Cancel, JobAct::Discard];
+
+    /// Returns its name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            JobAct::Retry => "retry",
+            JobAct::Cancel => "cancel",
+            JobAct::Discard => "discard",
+        }
+    }
+
+    /// Returns what it does to a job in a state. `cancelling` says whether a leased job was told to stop already.
+    pub(crate) fn effect(self, state: JobState, cancelling: bool) -> Effect {
+        match (self, state) {
+            (JobAct::Retry, JobState::Dead | JobState::Cancelled) => Effect::Changes,
+            (JobAct::Retry, JobState::Scheduled | JobState::AwaitingBudget) => Effect::Changes,
+            (JobAct::Retry, JobState::Queued) => Effect::Nothing,
+            (JobAct::Retry, JobState::Leased) => Effect::Refused("it is running"),
+            (JobAct::Retry, JobState::Succeeded) => {
+                Effect::Refused("only dead, cancelled and waiting jobs can be retried")
+            }
+            (JobAct::Cancel, JobState::Cancelled) => Effect::Nothing,
+            (JobAct::Cancel, JobState::Succeeded | JobState::Dead) => Effect::Refused("it has ended"),
+            (JobAct::Cancel, JobState::Leased) if cancelling => Effect::Nothing,
+            (JobAct::Cancel, _) => Effect::Changes,
+            (JobAct::Discard, JobState::Dead) => Effect::Changes,
+            (JobAct::Discard, _) => Effect::Refused("only dead jobs can be discarded"),
+        }
+    }
+}
+
+impl Job {
+    /// Returns the actions that would change it at `now`.
+    pub fn acts(&self, now: Time) -> Vec<JobAct> {
+        let (state, cancelling) = (self.state_at(now), self.life.cancelling);
+        let changes = |act: &JobAct| matches!(act.effect(state, cancelling), Effect::Changes);
+        JobAct::ALL.into_iter().filter(changes).collect()
+    }
+}
