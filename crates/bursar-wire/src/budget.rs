@@ -13,6 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
+use crate::activity::RefusalsAnswer;
 use crate::window::{LimitBody, WindowFields, limits};
 use crate::{flat, millis, stamp};
 
@@ -211,6 +212,9 @@ pub struct BudgetAnswer {
     /// The posted and held units of each window: first those that the budget limits, in the order of its limits' first use, then the
     /// others. Every scope has a balance over its `lifetime`, also without a limit over it.
     pub balances: Vec<BalanceAnswer>,
+    /// How often its limits have refused charges since the server started; missing if none has.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub refusals: Vec<RefusalsAnswer>,
 }
 
 impl BudgetAnswer {
@@ -228,10 +232,12 @@ impl<'de> Deserialize<'de> for BudgetAnswer {
             frozen: bool,
             freeze: Option<FreezeAnswer>,
             balances: Vec<BalanceAnswer>,
+            #[serde(default)]
+            refusals: Vec<RefusalsAnswer>,
         }
-        let (own, budget) = flat::split(de, &["scope", "frozen", "freeze", "balances"], "unit")?;
-        let Own { scope, frozen, freeze, balances } = own;
-        Ok(BudgetAnswer { scope, budget, frozen, freeze, balances })
+        let (own, budget) = flat::split(de, &["scope", "frozen", "freeze", "balances", "refusals"], "unit")?;
+        let Own { scope, frozen, freeze, balances, refusals } = own;
+        Ok(BudgetAnswer { scope, budget, frozen, freeze, balances, refusals })
     }
 }
 

@@ -53,6 +53,12 @@ impl Role {
     }
 }
 
+/// A tenant: an item of `GET /v1/tenants`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+pub struct TenantAnswer {
+    pub name: Tenant,
+}
+
 /// Who the caller is: the answer of `GET /v1/whoami`.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct WhoAmIAnswer {

@@ -14,6 +14,7 @@ pub fn budget_answer(view: &BudgetView) -> BudgetAnswer {
         frozen: view.frozen.is_some(),
         freeze: view.frozen.as_ref().map(FreezeAnswer::from),
         balances: view.balances.iter().map(balance_answer).collect(),
+        refusals: Vec::new(),
     }
 }
 
