@@ -176,10 +176,19 @@ if (source) {
     if (due) soon();
   };
 
+  // Figures in a part that is always in use, such as those beside the chosen state.
+  const showFigures = (page) => {
+    for (const figure of document.querySelectorAll("[data-figure]")) {
+      const next = page.getElementById(figure.id);
+      if (next) figure.textContent = next.textContent;
+    }
+  };
+
   // The page that was loaded last, if parts of it could not be shown because they were in use.
   let waiting = null;
   const replace = (page) => {
     waiting = null;
+    showFigures(page);
     for (const part of document.querySelectorAll("[data-live]")) {
       const next = page.getElementById(part.id);
       if (!next || part.innerHTML === next.innerHTML) continue;
@@ -202,6 +211,7 @@ if (source) {
   let showing = false;
   const rows = () => document.querySelectorAll("[data-live] tbody tr[id]");
   const update = (page) => {
+    showFigures(page);
     const next = new Map([...page.querySelectorAll("[data-live] tbody tr[id]")].map((row) => [row.id, row]));
     for (const row of rows()) {
       const now = next.get(row.id);
@@ -380,6 +390,36 @@ if (palette) {
 // A state is chosen by one click.
 document.addEventListener("change", (event) => {
   if (event.target.matches(".filters .chips input")) event.target.form.requestSubmit();
+});
+
+// Messages are closed in place; without script the link loads the page again, which has no message.
+document.addEventListener("click", (event) => {
+  const close = event.target.closest("[data-close]");
+  if (!close) return;
+  event.preventDefault();
+  close.parentElement.remove();
+});
+
+// Rows of a form, such as limits: one is added after the others, and removed by its button.
+document.addEventListener("click", (event) => {
+  const rows = event.target.closest("[data-rows]");
+  if (!rows) return;
+  const all = rows.querySelectorAll("[data-row]");
+  const last = all[all.length - 1];
+  const empty = (row) => {
+    for (const input of row.querySelectorAll("input")) input.value = "";
+    return row;
+  };
+  if (event.target.closest("[data-add]")) {
+    const row = empty(last.cloneNode(true));
+    last.after(row);
+    row.querySelector("input").focus();
+  }
+  const removed = event.target.closest("[data-remove]")?.closest("[data-row]");
+  if (!removed) return;
+  if (all.length === 1) empty(removed);
+  else removed.remove();
+  rows.querySelector("[data-row]:last-of-type input")?.focus();
 });
 
 // A menu with a form opens with the cursor in its first field.
