@@ -102,7 +102,7 @@ pub(crate) async fn note_empty_tenant(context: &Context) {
         return;
     }
     let tenants = match context.bursar() {
-        Ok(bursar) => bursar.tenants(10 * NAMES_MAX).await.unwrap_or_default(),
+        Ok(bursar) => bursar.tenants(None, NAMES_MAX).await.unwrap_or_default(),
         Err(_) => Vec::new(),
     };
     let tenant = &context.tenant;

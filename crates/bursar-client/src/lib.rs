@@ -61,7 +61,7 @@ pub use bursar_worker::{
 pub use crate::answered::Answered;
 pub use crate::api::{
     Budgets, Commands, Credentials, Dead, FiguresPeriod, Grants, Holds, JobQuery, Jobs, Journal, JournalQuery, Meter,
-    Queues, ReadyAnswer, Schedules, Work,
+    Queues, ReadyAnswer, Schedules, Tenants, Work,
 };
 pub use crate::client::Client;
 pub use crate::error::Error;

@@ -382,6 +382,36 @@ document.addEventListener("change", (event) => {
   if (event.target.matches(".filters .chips input")) event.target.form.requestSubmit();
 });
 
+// Messages are closed in place; without script the link loads the page again, which has no message.
+document.addEventListener("click", (event) => {
+  const close = event.target.closest("[data-close]");
+  if (!close) return;
+  event.preventDefault();
+  close.parentElement.remove();
+});
+
+// Rows of a form, such as limits: one is added after the others, and removed by its button.
+document.addEventListener("click", (event) => {
+  const rows = event.target.closest("[data-rows]");
+  if (!rows) return;
+  const all = rows.querySelectorAll("[data-row]");
+  const last = all[all.length - 1];
+  const empty = (row) => {
+    for (const input of row.querySelectorAll("input")) input.value = "";
+    return row;
+  };
+  if (event.target.closest("[data-add]")) {
+    const row = empty(last.cloneNode(true));
+    last.after(row);
+    row.querySelector("input").focus();
+  }
+  const removed = event.target.closest("[data-remove]")?.closest("[data-row]");
+  if (!removed) return;
+  if (all.length === 1) empty(removed);
+  else removed.remove();
+  rows.querySelector("[data-row]:last-of-type input")?.focus();
+});
+
 // A menu with a form opens with the cursor in its first field.
 document.addEventListener("toggle", (event) => {
   if (event.target.matches?.("details.menu[open]")) event.target.querySelector("form input:not([type=hidden])")?.focus();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bursar_client::{Body, Bytes, Request, Response, Transport, TransportError};
 use bursar_core::time::Time;
+use bursar_wire::role::Role;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
@@ -14,6 +15,8 @@ pub trait Api: Send + Sync + 'static {
     fn call(&self, request: Request<Bytes>, caller: Caller) -> BoxFuture<'static, Response<Body>>;
     /// Returns the current time, for times relative to now.
     fn now(&self) -> Time;
+    /// Returns the roles with the actions that the table of permissions allows them.
+    fn roles(&self) -> Vec<(Role, Vec<&'static str>)>;
     /// Returns facts about the server that no route has, as name and value, for the page of settings.
     fn facts(&self) -> BoxFuture<'static, Vec<(&'static str, String)>>;
 }

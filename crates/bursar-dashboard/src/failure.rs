@@ -22,6 +22,8 @@ pub(crate) enum Failure {
     NotAllowed(&'static str),
     /// There is no such page.
     NoPage,
+    /// Nothing is known of the tenant that the URL names; these tenants are known.
+    NoTenant { tenant: String, known: Vec<String> },
     /// The API answered with a problem.
     Api(Error),
 }
@@ -57,6 +59,7 @@ impl Failure {
             }
             Failure::NotAllowed(action) => format!("the role of this token does not allow {action}"),
             Failure::NoPage => "there is no such page".to_owned(),
+            Failure::NoTenant { tenant, .. } => format!("no tenant is called {tenant}"),
             Failure::Api(error) => error.to_string(),
         }
     }
@@ -74,6 +77,7 @@ impl IntoResponse for Failure {
                 }
                 return response;
             }
+            Failure::NoTenant { tenant, known } => return shell::no_tenant(tenant, known),
             Failure::LoadAgain => return shell::reload().into_response(),
             Failure::Forged => (StatusCode::FORBIDDEN, "The form was not accepted"),
             Failure::NotAllowed(_) => (StatusCode::FORBIDDEN, "Not allowed"),

@@ -90,7 +90,7 @@ pub(crate) fn page(visit: &Visit, title: &str, live: &Live, body: &Markup) -> Re
                 div.shell {
                     (navigation(visit))
                     main.page #main {
-                        @if let Some(flash) = &visit.flash { (message(flash)) }
+                        @if let Some(flash) = &visit.flash { (message(visit, flash)) }
                         (body)
                     }
                 }
@@ -172,7 +172,9 @@ fn tenant_menu(visit: &Visit) -> Markup {
         details.menu {
             summary.btn.is-quiet { (shown) }
             div.menu-list {
-                form.form method="get" action=(visit.uri.path()) {
+                a href=(visit.url("/tenants")) { "All tenants" }
+                hr;
+                form.form method="get" action="/" {
                     div.field {
                         label for="tenant" { "Tenant" }
                         input #tenant name="tenant" value=(visit.tenant.as_ref().map(ToString::to_string).unwrap_or_default())
@@ -234,12 +236,16 @@ fn palette(visit: &Visit) -> Markup {
     }
 }
 
-fn message(flash: &Flash) -> Markup {
+fn message(visit: &Visit, flash: &Flash) -> Markup {
+    // The page without the message. A script removes the message in place.
+    let here = visit.uri.path_and_query().map_or("/", |path| path.as_str());
+    let close = html! { a.close href=(here) data-close aria-label="Close this message" title="Close" { "×" } };
     match flash {
-        Flash::Done(text) => html! { div.flash.is-ok role="status" { p { (text) } } },
-        Flash::Failed(text) => html! { div.flash.is-bad role="alert" { p { (text) } } },
+        Flash::Done(text) => html! { div.flash.is-ok role="status" { p { (text) } (close) } },
+        Flash::Failed(text) => html! { div.flash.is-bad role="alert" { p { (text) } (close) } },
         Flash::Secret { name, token } => html! {
             section.secret role="status" {
+                (close)
                 h2 { "The token of " (name) }
                 p { "Copy it now. It is stored nowhere in plain text, and is not shown again." }
                 div.value { code #minted { (token) } button.btn type="button" data-copy=(token) { "Copy" } }
@@ -279,6 +285,20 @@ pub(crate) fn bare(title: &str, body: &Markup) -> Response {
             }
         }
     })
+}
+
+/// Shows that nothing is known of a tenant, and what is known.
+pub(crate) fn no_tenant(tenant: &str, known: &[String]) -> Response {
+    let encoded = encoded(tenant);
+    let body = html! {
+        p { "No tenant is called " strong { (tenant) } ". A tenant begins with its first budget, job or token." }
+        @if !known.is_empty() {
+            p { "Tenants with budgets: " @for name in known { a href={ "/?tenant=" (crate::visit::encoded(name)) } { (name) } " " } }
+        }
+        p { a.btn href="/" { "Back to your own tenant" } }
+        p { a.btn href={ "/budgets/new?tenant=" (encoded) } { "Define a budget for " (tenant) } }
+    };
+    (axum::http::StatusCode::NOT_FOUND, bare("No such tenant", &body)).into_response()
 }
 
 /// Shows that no page has this address.

@@ -149,6 +149,9 @@ impl FromRequestParts<Shared> for Visit {
             }
             Err(error) => return Err(error.into()),
         };
+        if let Some(tenant) = tenant.as_ref().filter(|tenant| **tenant != who.tenant && parts.method == "GET") {
+            check_tenant(&client, &who, tenant, parts.uri.path()).await?;
+        }
         let client = match &tenant {
             Some(tenant) => client.tenant(tenant.clone()),
             None => client,
@@ -170,6 +173,27 @@ impl FromRequestParts<Shared> for Visit {
             api: shared.api.clone(),
             token,
         })
+    }
+}
+
+/// Pages on which something begins, also a tenant.
+const BEGINNINGS: [&str; 2] = ["/budgets/new", "/tokens"];
+/// Tenants that are named if another one does not exist.
+const TENANTS_NAMED: usize = 10;
+
+/// Fails if nothing is known of the tenant that an operator has chosen: a slip would otherwise look like a tenant without data.
+async fn check_tenant(client: &Client, who: &WhoAmIAnswer, tenant: &Tenant, path: &str) -> Result<(), Failure> {
+    let may = who.actions.iter().any(|action| action == "tenants.read");
+    if !may || BEGINNINGS.contains(&path) {
+        return Ok(());
+    }
+    match client.tenants().show(tenant).await {
+        Err(error) if error.kind() == Some(Kind::NotFound) => {
+            let known = client.tenants().list(None, TENANTS_NAMED).await?.into_inner().items;
+            let known = known.into_iter().map(|tenant| tenant.name.to_string()).collect();
+            Err(Failure::NoTenant { tenant: tenant.to_string(), known })
+        }
+        found => Ok(found.map(drop)?),
     }
 }
 
@@ -203,15 +227,18 @@ pub(crate) struct Act {
 
 impl Act {
     /// Returns a field without the spaces around it; `None` if it is missing or empty.
-    pub(crate) fn field(&self, name: &str) -> Option<&str> {
-        let values = self.fields.iter().filter(|(key, _)| key == name).map(|(_, value)| value.trim());
-        values.into_iter().find(|value| !value.is_empty())
+    pub(crate) fn field<'a>(&'a self, name: &'a str) -> Option<&'a str> {
+        self.all(name).next()
+    }
+
+    /// Returns all values of a field, without the spaces around them, in the order of the form.
+    pub(crate) fn each<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.fields.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.trim())
     }
 
     /// Returns all values of a field that are not empty.
     pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
-        let values = self.fields.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.trim());
-        values.filter(|value| !value.is_empty())
+        self.each(name).filter(|value| !value.is_empty())
     }
 }
 

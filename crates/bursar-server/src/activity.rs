@@ -1,6 +1,6 @@
 //! What happened in the last hour: spend by minute and scope, and notable events, for dashboards.
 //!
-//! Nothing of it is stored. The first request for a tenant starts a task that reads the recent end of the journal and then follows
+//! Nothing of it is stored. Refusals and workers are what the engine of this process has seen since it started. For the rest, the first request for a tenant starts a task that reads the recent end of the journal and then follows
 //! it, so that a server without dashboards spends nothing on this. The task ends when no request has come for [`IDLE_AFTER`].
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -35,6 +35,10 @@ const SCOPES_PER_MINUTE: usize = 500;
 const SCOPES_SHOWN: usize = 20;
 /// Notable events kept.
 const NOTABLE: usize = 50;
+/// Limits with refusals in an answer.
+const REFUSALS_SHOWN: usize = 100;
+/// Workers in an answer.
+const WORKERS_SHOWN: usize = 1_000;
 
 /// The activity of all tenants that were asked for lately.
 pub(crate) struct Activities {
@@ -70,7 +74,15 @@ impl Activities {
         let mut caught_up = activity.caught_up.subscribe();
         // After the wait the answer is what has been read so far.
         let _ = timeout(BACKFILL_WAIT, caught_up.wait_for(|done| *done)).await;
-        Ok(lock(&activity.recent).answer(now))
+        let bursar = self.bursar.tenant(tenant)?;
+        let refusals = bursar.refusals().into_iter().filter(|count| !count.scope.is_internal()).take(REFUSALS_SHOWN);
+        let workers = bursar.workers_seen().into_iter().take(WORKERS_SHOWN);
+        Ok(ActivityAnswer {
+            started_at: stamp(convert::ago(now, bursar.open_for())),
+            refusals: refusals.map(|count| convert::refusals_answer(&count, now)).collect(),
+            workers: workers.map(|seen| convert::worker_seen_answer(&seen, now)).collect(),
+            ..lock(&activity.recent).answer(now)
+        })
     }
 
     async fn of(&self, tenant: &Tenant) -> Result<Arc<Activity>, Problem> {
@@ -188,6 +200,9 @@ impl Recent {
             minutes,
             scopes: shown.collect(),
             notable: self.notable.iter().cloned().collect(),
+            started_at: None,
+            refusals: Vec::new(),
+            workers: Vec::new(),
         }
     }
 }

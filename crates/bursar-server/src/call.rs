@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bursar::{
     Bursar, CommandId, Context, GrantId, HoldId, IdempotencyKey, IfMatch, JobId, KeyId, Op, Outcome, Queue, Request,
-    ScheduleName, Scope, WorkerId,
+    ScheduleName, Scope, Tenant, WorkerId,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
@@ -104,4 +104,4 @@ macro_rules! path_parameters {
     )*};
 }
 
-path_parameters!(CommandId, GrantId, HoldId, JobId, KeyId, Queue, ScheduleName, Scope, WorkerId);
+path_parameters!(CommandId, GrantId, HoldId, JobId, KeyId, Queue, ScheduleName, Scope, Tenant, WorkerId);

@@ -17,6 +17,7 @@ use hyper_util::service::TowerToHyperService;
 
 use crate::app::App;
 use crate::pipeline::{self, Peer};
+use crate::principal::permissions::{Action, Allowed, Role};
 
 /// The routes of this server, for its own pages.
 struct OwnRoutes {
@@ -41,6 +42,14 @@ impl Api for OwnRoutes {
 
     fn now(&self) -> Time {
         self.app.clock.now()
+    }
+
+    fn roles(&self) -> Vec<(Role, Vec<&'static str>)> {
+        let allowed = |role: Role| {
+            let may = Action::ALL.iter().filter(move |action| action.allows(role) == Allowed::Yes);
+            may.map(|action| action.name()).collect()
+        };
+        Role::ALL.into_iter().map(|role| (role, allowed(role))).collect()
     }
 
     fn facts(&self) -> BoxFuture<'static, Vec<(&'static str, String)>> {

@@ -1,6 +1,6 @@
 //! Activity: `/v1/activity`.
 
-use bursar_core::name::Scope;
+use bursar_core::name::{Queue, Scope, WorkerName};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +17,41 @@ pub struct ActivityAnswer {
     pub scopes: Vec<ScopeActivity>,
     /// The latest events that an operator may have to look at: thresholds, freezes, trips, overruns, late commits. Newest first.
     pub notable: Vec<EventAnswer>,
+    /// When this server started. It counts refusals and sees workers from then on; other servers count their own.
+    #[serde(default)]
+    pub started_at: Option<String>,
+    /// How often limits have refused charges since then, the latest refusal first, at most 100.
+    #[serde(default)]
+    pub refusals: Vec<RefusalsAnswer>,
+    /// Workers that have asked this server for jobs within the last hour: first those that wait, at most 1,000.
+    #[serde(default)]
+    pub workers: Vec<WorkerSeenAnswer>,
+}
+
+/// How often a limit, or a freeze, has refused charges since the server started. Refusals are counted in memory and are not in the
+/// journal.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+pub struct RefusalsAnswer {
+    /// The scope that refused: the one that was charged, or an ancestor of it.
+    pub scope: Scope,
+    /// The window of the limit, such as `month@Europe/Berlin`; `null` if the scope was frozen.
+    pub window: Option<String>,
+    /// The number of refused requests.
+    pub count: u64,
+    /// When the last one was refused.
+    pub last_at: Option<String>,
+}
+
+/// A worker that has asked the server for jobs.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+pub struct WorkerSeenAnswer {
+    pub name: WorkerName,
+    /// The queues it has asked for the last time.
+    pub queues: Vec<Queue>,
+    /// Whether it is waiting for jobs now.
+    pub waiting: bool,
+    /// When it has last asked for jobs, or stopped waiting for them.
+    pub seen_at: Option<String>,
 }
 
 /// The spend of one scope, without that of its children.

@@ -14,6 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
+use crate::activity::RefusalsAnswer;
 use crate::command::ChargeAnswer;
 use crate::window::{LimitBody, WindowFields, limits};
 use crate::{flat, millis, stamp};
@@ -237,11 +238,14 @@ pub struct BudgetAnswer {
     /// The posted and held units of each window: first those that the budget limits, in the order of its limits' first use, then the
     /// others. Every scope has a balance over its `lifetime`, also without a limit over it.
     pub balances: Vec<BalanceAnswer>,
+    /// How often its limits have refused charges since the server started; missing if none has.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub refusals: Vec<RefusalsAnswer>,
 }
 
 impl BudgetAnswer {
     /// The fields that are not part of the definition. A `PUT` accepts them and ignores them, so that an answer can be changed and sent back.
-    pub const READ_ONLY: &[&str] = &["scope", "frozen", "freeze", "balances"];
+    pub const READ_ONLY: &[&str] = &["scope", "frozen", "freeze", "balances", "refusals"];
 
     /// Returns the unit of the balances; one without a name if the scope has no budget.
     pub fn display_unit(&self) -> Unit {
@@ -257,10 +261,12 @@ impl<'de> Deserialize<'de> for BudgetAnswer {
             frozen: bool,
             freeze: Option<FreezeAnswer>,
             balances: Vec<BalanceAnswer>,
+            #[serde(default)]
+            refusals: Vec<RefusalsAnswer>,
         }
         let (own, budget) = flat::split(de, BudgetAnswer::READ_ONLY, "unit")?;
-        let Own { scope, frozen, freeze, balances } = own;
-        Ok(BudgetAnswer { scope, budget, frozen, freeze, balances })
+        let Own { scope, frozen, freeze, balances, refusals } = own;
+        Ok(BudgetAnswer { scope, budget, frozen, freeze, balances, refusals })
     }
 }
 

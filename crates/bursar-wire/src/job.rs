@@ -139,7 +139,7 @@ pub struct JobAnswer {
     pub priority: i16,
     /// The number of attempts so far.
     pub attempts: u32,
-    /// The number of failed attempts after which the job is dead; `null`: the setting of the job's retry policy or of its queue.
+    /// The number of failed attempts after which the job is dead; `null`: the setting of its queue.
     pub max_attempts: Option<u32>,
     pub enqueued_at: Option<String>,
     /// When the job is or was ready; for a finished job, when it ended.
@@ -224,7 +224,7 @@ impl JobAnswer {
             parent: job.parent,
             priority: job.priority,
             attempts: life.attempts,
-            max_attempts: job.max_attempts,
+            max_attempts: job.max_attempts.or_else(|| Some(job.retry.as_ref()?.max_attempts)),
             enqueued_at: stamp(job.enqueued_at),
             run_at: stamp(life.run_at),
             lease: lease(job),

@@ -71,6 +71,12 @@ pub(crate) fn key_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "enum": names })
 }
 
+/// A tenant: an item of `GET /v1/tenants`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+pub struct TenantAnswer {
+    pub name: Tenant,
+}
+
 /// Who the caller is: the answer of `GET /v1/whoami`.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct WhoAmIAnswer {

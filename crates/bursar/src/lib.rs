@@ -27,6 +27,7 @@
 //! - `wakeup`: wakes waiting workers and notifies other processes when jobs become ready.
 //! - `maintenance`: expired holds, expired leases, due schedules, old rows.
 //! - `meter`: quotas as middleware.
+//! - `observed`: refusals and workers that this process has seen, in memory.
 
 mod api;
 mod engine;
@@ -35,6 +36,7 @@ mod ids;
 mod maintenance;
 #[cfg(feature = "meter")]
 pub mod meter;
+mod observed;
 mod wakeup;
 
 pub use bursar_core::answer::{
@@ -101,4 +103,5 @@ pub use crate::api::transaction::Transaction;
 pub use crate::engine::{Counters, Distribution, Histogram, Vitals};
 pub use crate::error::Error;
 pub use crate::maintenance::{Swept, Tended};
+pub use crate::observed::{RefusalCount, WorkerSeen};
 pub use crate::wakeup::{Missed, Notice, Notices, ProgressNotices, Progressed};

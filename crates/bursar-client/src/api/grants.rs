@@ -32,6 +32,12 @@ impl Grants<'_> {
         self.0.get(path).answer().await
     }
 
+    /// Returns a page of grants, the newest first, without their tokens.
+    pub async fn newest(&self, cursor: Option<&str>, limit: usize) -> Result<Answered<Page<GrantAnswer>>, Error> {
+        let path = Path::new("/v1/grants").query("order", Some("newest"));
+        self.0.get(path.query("cursor", cursor).query("limit", Some(limit))).answer().await
+    }
+
     /// Returns a grant, without its token.
     pub async fn show(&self, id: GrantId) -> Result<Answered<GrantAnswer>, Error> {
         self.0.get(Path::new("/v1/grants").part(id)).answer().await

@@ -36,6 +36,10 @@ pub struct JournalQuery {
     pub newest: bool,
     /// With `newest`, only events before this position: the `next` of the previous page.
     pub before: Option<u64>,
+    /// Only events at this time or later, in RFC 3339.
+    pub from: Option<String>,
+    /// Only events before this time, in RFC 3339.
+    pub to: Option<String>,
 }
 
 impl Journal<'_> {
@@ -46,10 +50,10 @@ impl Journal<'_> {
 
     /// Returns a page of events in the order of commits. The filter applies after `limit`, so that a page may be empty and not the last.
     pub async fn read(&self, query: &JournalQuery) -> Result<Answered<Page<EventAnswer>>, Error> {
-        let JournalQuery { after, stream, kind, limit, newest, before } = query;
+        let JournalQuery { after, stream, kind, limit, newest, before, from, to } = query;
         let path = Path::new("/v1/journal").query("after", Some(after).filter(|after| **after > 0));
         let path = path.query("stream", stream.as_ref()).query("kind", kind.as_ref()).query("limit", *limit);
         let path = path.query("order", newest.then_some("newest")).query("cursor", before.filter(|_| *newest));
-        self.0.get(path).answer().await
+        self.0.get(path.query("from", from.as_ref()).query("to", to.as_ref())).answer().await
     }
 }

@@ -11,6 +11,7 @@ mod journal;
 mod meter;
 mod queues;
 mod schedules;
+mod tenants;
 mod worker_calls;
 
 pub use self::budgets::Budgets;
@@ -24,6 +25,7 @@ pub use self::journal::{Journal, JournalQuery};
 pub use self::meter::Meter;
 pub use self::queues::{FiguresPeriod, Queues};
 pub use self::schedules::Schedules;
+pub use self::tenants::Tenants;
 pub use self::worker_calls::Work;
 
 use bursar_wire::budget::ReasonBody;

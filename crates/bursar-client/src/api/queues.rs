@@ -2,6 +2,7 @@
 
 use bursar_core::name::Queue;
 use bursar_wire::Page;
+use bursar_wire::event::EventAnswer;
 use bursar_wire::queue::{QueueAnswer, QueueBody};
 
 use crate::answered::Answered;
@@ -65,6 +66,17 @@ impl Queues<'_> {
     /// Returns a queue with its figures of a period.
     pub async fn show_over(&self, name: &Queue, period: FiguresPeriod) -> Result<Answered<QueueAnswer>, Error> {
         self.0.get(period.append_to(at(name))).answer().await
+    }
+
+    /// Returns a page of the changes of a queue, newest first.
+    pub async fn history(
+        &self,
+        name: &Queue,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Answered<Page<EventAnswer>>, Error> {
+        let path = at(name).then("history").query("cursor", cursor).query("limit", Some(limit));
+        self.0.get(path).answer().await
     }
 
     /// Creates a queue or replaces its settings.

@@ -7,7 +7,7 @@ use axum::routing::{get, post};
 use bursar_client::Scope;
 use bursar_core::bounds::DEPTH_MAX;
 use bursar_core::notation::{Unit, relative};
-use bursar_core::time::Time;
+use bursar_core::time::{Span, Time};
 use bursar_wire::budget::{BalanceAnswer, BudgetAnswer, CreditBody, FreezeAnswer};
 use bursar_wire::event::EventAnswer;
 use bursar_wire::hold::HoldAnswer;
@@ -15,11 +15,12 @@ use maud::{Markup, html};
 
 use crate::Shared;
 use crate::failure::Failure;
-use crate::pages::budgets::{limits, state};
+use crate::pages::budgets::state;
+use crate::pages::spenders;
 use crate::shell::{self, Live, head_of};
 use crate::view::chart::{self, Burn, RATE_OVER};
-use crate::view::{amount, badge, bar, form, list, time};
-use crate::visit::{Act, Visit, encoded};
+use crate::view::{amount, badge, bar, form, limits, list, refusals, time};
+use crate::visit::{Act, Visit, encoded, query_value};
 
 /// Holds and events shown.
 const SHOWN: usize = 25;
@@ -51,6 +52,11 @@ async fn show(visit: Visit, Path(scope): Path<String>) -> Result<Response, Failu
     let history = client.budgets().history(&scope, None, SHOWN).await?.into_inner().items;
     let burn = burn(&visit, &budget).await?;
     let frozen_above = frozen_above(&visit, &budget).await?;
+    let headline = bar::tightest(&budget).map(|(balance, _)| balance).or(budget.balances.first());
+    let spenders = match headline {
+        Some(headline) => spenders::by_spend(&visit, spenders::children(&visit, &scope).await?, headline).await?,
+        None => Vec::new(),
+    };
     let body = html! {
         (head(&visit, &budget, &unit))
         div data-live #above {
@@ -59,7 +65,8 @@ async fn show(visit: Visit, Path(scope): Path<String>) -> Result<Response, Failu
             }
         }
         div.stack data-live #balances { (balances(&visit, &budget, &unit)) }
-        div data-live #burn { @if let Some((burn, label)) = &burn { section.card { (burn_chart(&visit, burn, label, &unit)) } } }
+        div data-live #burn { @if let Some((burn, label)) = &burn { section.card { (burn_chart(&visit, &budget, burn, label, &unit)) } } }
+        div data-live #children { @if !spenders.is_empty() { section.card { (spenders::table(&visit, &budget, headline, &spenders)) } } }
         div.cols {
             section.card data-live #holds { (live_holds(&visit, &holds, &unit, &scope)) }
             section.card data-live #history { (history_of(&visit, &history, &unit)) }
@@ -95,7 +102,7 @@ fn head(visit: &Visit, budget: &BudgetAnswer, unit: &Unit) -> Markup {
     let acts = html! {
         @if visit.may("budgets.write") {
             (form::with_reason(visit, &format!("{path}/credit"), "Credit", "", &form::field("amount", "Amount to give back", "", "2.50")))
-            (form::with_reason(visit, &format!("{path}/limits"), "Change limits", "", &form::field("limit", "Limits", &written_limits(budget, unit), "25usd:month")))
+            (form::with_reason(visit, &format!("{path}/limits"), "Change limits", "", &limit_rows(budget, unit)))
             @if budget.frozen { (form::with_reason(visit, &format!("{path}/unfreeze"), "Unfreeze", "", &html! {})) }
             @else { (form::with_reason(visit, &format!("{path}/freeze"), "Freeze", "is-danger", &html! { p.hint { "Every new charge is refused until it is unfrozen." } })) }
         }
@@ -103,11 +110,10 @@ fn head(visit: &Visit, budget: &BudgetAnswer, unit: &Unit) -> Markup {
     head_of(visit, &[("/budgets", "Budgets")], &title, &meta, &acts)
 }
 
-/// Writes the limits of a budget as they can be typed.
-fn written_limits(budget: &BudgetAnswer, unit: &Unit) -> String {
-    let limits = budget.budget.iter().flat_map(|body| &body.limits);
-    let written = limits.map(|limit| format!("{}:{}", unit.format_typed(limit.amount), limit.shown()));
-    written.collect::<Vec<_>>().join(" ")
+/// Shows the limits of a budget as rows of a form.
+fn limit_rows(budget: &BudgetAnswer, unit: &Unit) -> Markup {
+    let rows = budget.budget.as_ref().map(limits::written).unwrap_or_default();
+    limits::rows(&rows, 1, unit.symbol.as_deref().unwrap_or(&unit.name))
 }
 
 fn balances(visit: &Visit, budget: &BudgetAnswer, unit: &Unit) -> Markup {
@@ -126,6 +132,7 @@ fn balances(visit: &Visit, budget: &BudgetAnswer, unit: &Unit) -> Markup {
                     }
                     div.stat { span.stat-label { "Posted" } span.stat-value { (amount::brief(balance.posted, unit)) } }
                     div.stat { span.stat-label { "Held" } span.stat-value { (amount::brief(balance.held, unit)) } }
+                    (refused(visit, budget))
                     div.stat { span.stat-label { "Resets" } span.stat-value { (resets(visit, balance)) } span.stat-note { (balance.end.as_deref().map(time::exact).unwrap_or_default()) } }
                 }
                 div.card-body {
@@ -137,10 +144,10 @@ fn balances(visit: &Visit, budget: &BudgetAnswer, unit: &Unit) -> Markup {
         section.card {
             div.card-head { h2 { "Limits" } span.meta { "A charge must fit all of them." } }
             div.table-wrap tabindex="0" role="region" aria-label="Limits" {
-                table.table {
+                table.table.stacks {
                     thead { tr {
                         th scope="col" { "Window" } th scope="col" { "Used" } th.num scope="col" { "Posted" } th.num scope="col" { "Held" }
-                        th.num scope="col" { "Free" } th.num scope="col" { "Limit" } th.num scope="col" { "Resets" }
+                        th.num scope="col" { "Free" } th.num scope="col" { "Limit" } th.num scope="col" { "Refused" } th.num scope="col" { "Resets" }
                     } }
                     tbody { @for balance in with_limits(budget) { (limit_row(visit, budget, balance, unit)) } }
                 }
@@ -159,17 +166,35 @@ fn limit_row(visit: &Visit, budget: &BudgetAnswer, balance: &BalanceAnswer, unit
     let fill = bar::Fill::of(balance);
     html! {
         tr {
-            th scope="row" { (balance.window.shown(balance.limit)) }
+            th.lead scope="row" { (balance.window.shown(balance.limit)) }
             td.bar-col {
                 @if let Some(fill) = fill {
                     div class={ "bar-cell " (fill.class()) } { (bar::bar(fill, &bar::label(balance, unit), false, budget.frozen)) span.num { (fill.percent()) " %" } }
                 }
             }
-            (amount::cell(balance.posted, unit))
-            (amount::cell(balance.held, unit))
-            (amount::cell_or_dash(balance.remaining, unit))
-            (amount::cell_or_dash(balance.limit, unit))
-            td.num { (resets(visit, balance)) }
+            (amount::cell("posted", balance.posted, unit))
+            (amount::cell("held", balance.held, unit))
+            (amount::cell_or_dash("free", balance.remaining, unit))
+            (amount::cell_or_dash("of", balance.limit, unit))
+            (refusals::cell(refusals::of_limit(&budget.refusals, balance), visit.now))
+            td.num data-label="resets" { (resets(visit, balance)) }
+        }
+    }
+}
+
+/// Shows how often charges were refused, which is what a limit is for.
+fn refused(visit: &Visit, budget: &BudgetAnswer) -> Markup {
+    let most = refusals::most(&budget.refusals);
+    html! {
+        div.stat #refused {
+            span.stat-label { "Refused" }
+            @match most {
+                Some(most) => {
+                    span.stat-value { (amount::count(i64::try_from(most.count).unwrap_or(i64::MAX))) " " span.of { @if most.count == 1 { "time" } @else { "times" } } }
+                    span.stat-note { "last " (time::relative(most.last_at.as_deref(), visit.now)) ", by " (most.window.as_deref().unwrap_or("its freeze")) ", since this server started" }
+                }
+                None => { span.stat-value { "0" } span.stat-note { "since this server started" } }
+            }
         }
     }
 }
@@ -202,19 +227,39 @@ fn frozen(visit: &Visit, freeze: &FreezeAnswer) -> Markup {
     }
 }
 
-/// Returns the burn chart of the calendar window that is nearest its limit.
+/// Returns the beginning and the end of the window of a balance, if it can be drawn. A window that slides ends now; a bucket and a
+/// lifetime have no beginning.
+fn period(balance: &BalanceAnswer, now: Time) -> Option<(Time, Time)> {
+    match (&balance.start, &balance.end, balance.window.length_ms) {
+        (Some(start), Some(end), _) => Some((start.parse().ok()?, end.parse().ok()?)),
+        (_, _, Some(length)) if balance.window.window == "rolling" => {
+            Some((now.before(Span::from_millis(u64::try_from(length).ok()?)), now))
+        }
+        _ => None,
+    }
+}
+
+/// Returns the balances whose spend can be drawn, the nearest to its limit first.
+fn drawable(budget: &BudgetAnswer, now: Time) -> Vec<&BalanceAnswer> {
+    let with_period = budget.balances.iter().filter(|balance| period(balance, now).is_some());
+    let mut found: Vec<_> =
+        with_period.filter_map(|balance| Some((bar::Fill::of(balance)?.percent(), balance))).collect();
+    found.sort_by_key(|(percent, _)| std::cmp::Reverse(*percent));
+    found.into_iter().map(|(_, balance)| balance).collect()
+}
+
+/// Returns the burn chart of a window: the one that the URL names, or the one that is nearest its limit.
 async fn burn(visit: &Visit, budget: &BudgetAnswer) -> Result<Option<(Burn, String)>, Failure> {
-    let calendar = budget.balances.iter().filter(|balance| balance.start.is_some() && balance.end.is_some());
-    let nearest = calendar
-        .filter_map(|balance| Some((balance, bar::Fill::of(balance)?.percent())))
-        .max_by_key(|(_, percent)| *percent);
-    let Some((balance, _)) = nearest else { return Ok(None) };
-    let (Some(start), Some(end), Some(limit)) = (&balance.start, &balance.end, balance.limit) else { return Ok(None) };
-    let (Ok(from), Ok(until)) = (start.parse::<Time>(), end.parse::<Time>()) else { return Ok(None) };
+    let windows = drawable(budget, visit.now);
+    let asked = query_value(&visit.uri, "window");
+    let named = windows.iter().find(|balance| asked == Some(balance.window.shown(balance.limit)));
+    let Some(balance) = named.or(windows.first()) else { return Ok(None) };
+    let (Some((from, until)), Some(limit)) = (period(balance, visit.now), balance.limit) else { return Ok(None) };
     let now = visit.now.min(until);
     let steps = match now.since(from).micros() > i64::from(STEPS) {
         true => {
-            let series = visit.client.budgets().series(&budget.scope, start, Some(&now.to_string()), STEPS).await?;
+            let (from, to) = (from.to_string(), now.to_string());
+            let series = visit.client.budgets().series(&budget.scope, &from, Some(&to), STEPS).await?;
             series.into_inner().steps.into_iter().map(|step| step.spent).collect()
         }
         false => Vec::new(),
@@ -225,13 +270,30 @@ async fn burn(visit: &Visit, budget: &BudgetAnswer) -> Result<Option<(Burn, Stri
     Ok(Some((burn, balance.window.shown(balance.limit))))
 }
 
-fn burn_chart(visit: &Visit, burn: &Burn, window: &str, unit: &Unit) -> Markup {
-    let day = |at: Time| time::exact(&at.to_string()).chars().take(16).collect::<String>();
+/// Shows the windows that the chart can show, as links.
+fn window_picker(visit: &Visit, budget: &BudgetAnswer, shown: &str) -> Markup {
+    let windows: Vec<String> =
+        drawable(budget, visit.now).iter().map(|balance| balance.window.shown(balance.limit)).collect();
     html! {
-        (chart::burn(burn, &|value| amount::brief(value, unit), &day(burn.start), &day(burn.end)))
+        @if windows.len() > 1 {
+            nav.picker aria-label="Window of the chart" {
+                @for window in &windows {
+                    a href={ (list::with_query(visit, "window", Some(window))) "#burn" } aria-current=[(window == shown).then_some("true")] { (window) }
+                }
+            }
+        }
+    }
+}
+
+fn burn_chart(visit: &Visit, budget: &BudgetAnswer, burn: &Burn, window: &str, unit: &Unit) -> Markup {
+    let day = |at: Time| time::exact(&at.to_string()).chars().take(16).collect::<String>();
+    let picker = window_picker(visit, budget, window);
+    html! {
+        (chart::burn(burn, &picker, &|value| amount::brief(value, unit), &day(burn.start), &day(burn.end)))
         p.card-foot {
             (window) ": "
             @match burn.reaches_limit_at() {
+                _ if burn.slides() => { "the window slides: what was spent " (relative(burn.start, visit.now)) " counts no longer" }
                 Some(at) if at <= visit.now => span.bad { "the limit is reached" },
                 Some(at) => span.warn { "at the rate of the last 10 minutes the limit is reached " (relative(at, visit.now)) },
                 None => "at the rate of the last 10 minutes the limit is not reached in this window"
@@ -257,7 +319,7 @@ fn live_holds(visit: &Visit, holds: &[HoldAnswer], unit: &Unit, scope: &Scope) -
                         @for hold in holds {
                             tr {
                                 td { (list::plain_id(&hold.id.to_string())) }
-                                (amount::cell(held(hold), unit))
+                                (amount::cell("", held(hold), unit))
                                 td { @if let Some(job) = &hold.job { (list::id(&visit.url(&format!("/jobs/{job}")), &job.to_string())) } }
                                 td.num { @if hold.expires_at.is_some() { (time::relative(hold.expires_at.as_deref(), visit.now)) } @else { "with its job" } }
                             }
@@ -281,8 +343,8 @@ fn history_of(visit: &Visit, events: &[EventAnswer], unit: &Unit) -> Markup {
                     tbody {
                         @for event in events {
                             tr {
-                                td { (badge::event_kind(&event.kind)) " " (flags(event)) }
-                                (amount::cell_or_dash(amount_of(event), unit))
+                                td { (badge::event_kind(&event.kind)) " " (badge::event_detail(event)) (flags(event)) }
+                                (amount::cell_or_dash("", amount_of(event), unit))
                                 td.wide { (event.actor.id.as_deref().unwrap_or(&event.actor.kind)) @if let Some(reason) = &event.reason { span.quiet { ": " (reason) } } }
                                 td.num { (time::relative(event.at.as_deref(), visit.now)) }
                             }
@@ -361,7 +423,7 @@ async fn changed(act: &Act, scope: &Scope) -> Result<(), Failure> {
     let shown = client.budgets().show(scope).await?;
     let etag = shown.etag().map(str::to_owned);
     let mut body = shown.into_inner().budget.unwrap_or_default();
-    body.limits = limits(act.field("limit").unwrap_or_default(), &body.display_unit())?;
+    body.limits = limits::read(&limits::sent(act), &body.display_unit())?;
     body.reason = act.field("reason").map(str::to_owned);
     let client = etag.map_or_else(|| client.clone(), |etag| client.if_match(etag));
     client.budgets().define(scope, &body).await?;

@@ -17,7 +17,7 @@ use crate::Shared;
 use crate::failure::Failure;
 use crate::shell::{self, Live, head_of};
 use crate::suggested::DEFINE_BUDGET;
-use crate::view::{amount, badge, bar, form, list, time};
+use crate::view::{amount, badge, bar, form, limits, list, refusals, time};
 use crate::visit::{Act, Visit, encoded};
 
 /// Budgets on a page.
@@ -93,10 +93,10 @@ fn ordered(budgets: &[BudgetAnswer]) -> Vec<(&BudgetAnswer, usize)> {
 
 fn tree(visit: &Visit, budgets: &[BudgetAnswer]) -> Markup {
     html! {
-        table.table.tree {
+        table.table.tree.stacks {
             thead { tr {
                 th scope="col" { "Scope" } th scope="col" { "Window" } th scope="col" { "Used" } th scope="col" { "State" }
-                th.num scope="col" { "Posted" } th.num scope="col" { "Held" } th.num scope="col" { "Limit" } th.num scope="col" { "Resets" }
+                th.num scope="col" { "Posted" } th.num scope="col" { "Held" } th.num scope="col" { "Limit" } th.num scope="col" { "Refused" } th.num scope="col" { "Resets" }
             } }
             tbody { @for (budget, depth) in ordered(budgets) { (row(visit, budget, depth, frozen_above(budgets, budget))) } }
         }
@@ -124,16 +124,17 @@ fn row(visit: &Visit, budget: &BudgetAnswer, depth: usize, frozen_above: bool) -
     let class = tightest.map(|(_, fill)| fill.class()).unwrap_or_default();
     html! {
         tr class=(class) {
-            th scope="row" class={ "tree-cell d" (depth.min(INDENT_MAX)) } {
+            th scope="row" class={ "tree-cell lead-half d" (depth.min(INDENT_MAX)) } {
                 a href=(visit.url(&format!("/budgets/{}", encoded(budget.scope.as_str())))) { (budget.scope) }
             }
-            td.muted { (balance.map(|balance| balance.window.shown(balance.limit)).unwrap_or_default()) }
+            td.muted data-label="limit of" { (balance.map(|balance| balance.window.shown(balance.limit)).unwrap_or_default()) }
             td.bar-col { (bar::cell(budget, &unit)) }
-            td { @if frozen_above && !budget.frozen { (badge::badge("frozen", "frozen above")) } @else { (state(budget)) } }
-            (amount::cell_or_dash(balance.map(|balance| balance.posted), &unit))
-            (amount::cell_or_dash(balance.map(|balance| balance.held), &unit))
-            (amount::cell_or_dash(balance.and_then(|balance| balance.limit), &unit))
-            td.num { (time::relative(balance.and_then(|balance| balance.end.as_deref()), visit.now)) }
+            td.at-end { @if frozen_above && !budget.frozen { (badge::badge("frozen", "frozen above")) } @else { (state(budget)) } }
+            (amount::cell_or_dash("posted", balance.map(|balance| balance.posted), &unit))
+            (amount::cell_or_dash("held", balance.map(|balance| balance.held), &unit))
+            (amount::cell_or_dash("of", balance.and_then(|balance| balance.limit), &unit))
+            (refusals::cell(refusals::most(&budget.refusals), visit.now))
+            td.num data-label="resets" { (time::relative(balance.and_then(|balance| balance.end.as_deref()), visit.now)) }
         }
     }
 }
@@ -151,11 +152,16 @@ pub(crate) fn state(budget: &BudgetAnswer) -> Markup {
 
 async fn new(visit: Visit) -> Result<Response, Failure> {
     visit.require("budgets.write")?;
-    Ok(new_form(&visit, &|name| if name == "unit" { "usd" } else { "" }, None))
+    Ok(new_form(&visit, &|name| if name == "unit" { "usd" } else { "" }, &[], None))
 }
 
 /// Shows the form of a new budget with the values of its fields.
-fn new_form<'a>(visit: &Visit, value: &dyn Fn(&str) -> &'a str, problem: Option<&str>) -> Response {
+fn new_form<'a>(
+    visit: &Visit,
+    value: &dyn Fn(&'static str) -> &'a str,
+    rows: &[limits::Row],
+    problem: Option<&str>,
+) -> Response {
     let body = html! {
         (head_of(visit, &[("/budgets", "Budgets")], &html! { "New budget" }, &html! {}, &html! {}))
         section.card { div.card-body {
@@ -165,8 +171,7 @@ fn new_form<'a>(visit: &Visit, value: &dyn Fn(&str) -> &'a str, problem: Option<
                 (form::field("scope", "Scope", value("scope"), "acme/research/scout"))
                 (form::field("parent", "Parent, which is charged as well", value("parent"), "acme/research"))
                 (form::field("unit", "Unit", value("unit"), "usd, tokens, …"))
-                (form::field("limit", "Limits, separated by spaces", value("limit"), "25usd:month@Europe/Berlin 2usd:rolling:1h"))
-                p.hint { "A limit is an amount and a window: " code { "25usd:month" } ", " code { "500k:day@Europe/Berlin" } ", " code { "2usd:rolling:1h" } "." }
+                (limits::rows(rows, if rows.is_empty() { 2 } else { 1 }, ""))
                 (form::field("reason", "Reason", value("reason"), "why, for the journal"))
                 div.form-acts { button.btn.is-primary { "Define" } a.btn.is-quiet href=(visit.url("/budgets")) { "Back" } }
             }
@@ -182,14 +187,17 @@ async fn define(act: Act) -> Result<Response, Failure> {
             Ok(act.visit.done(&path, format!("The budget {scope} is defined.")))
         }
         Err(failure) if failure.is_forbidden() => Err(failure),
-        Err(failure) => Ok(new_form(&act.visit, &|name| act.field(name).unwrap_or_default(), Some(&failure.text()))),
+        Err(failure) => {
+            let value = |name: &'static str| act.field(name).unwrap_or_default();
+            Ok(new_form(&act.visit, &value, &limits::sent(&act), Some(&failure.text())))
+        }
     }
 }
 
 async fn defined(act: &Act) -> Result<Scope, Failure> {
     let scope = Scope::new(act.field("scope").unwrap_or_default())?;
     let unit = act.field("unit").unwrap_or_default();
-    let limits = limits(act.field("limit").unwrap_or_default(), &Unit::named(unit))?;
+    let limits = limits::read(&limits::sent(act), &Unit::named(unit))?;
     let parent = act.field("parent").map(Scope::new).transpose()?;
     let reason = act.field("reason").map(str::to_owned);
     let body = BudgetBody {
@@ -202,10 +210,4 @@ async fn defined(act: &Act) -> Result<Scope, Failure> {
     };
     act.visit.client.budgets().define(&scope, &body).await?;
     Ok(scope)
-}
-
-/// Parses limits that are separated by spaces.
-pub(crate) fn limits(text: &str, unit: &Unit) -> Result<Vec<bursar_wire::window::LimitBody>, Failure> {
-    let parsed = text.split_whitespace().map(|limit| bursar_core::budget::Limit::parse(limit, unit));
-    Ok(parsed.map(|limit| limit.map(|limit| (&limit).into())).collect::<Result<_, _>>()?)
 }

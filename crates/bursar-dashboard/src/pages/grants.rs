@@ -29,25 +29,25 @@ struct PageQuery {
 }
 
 async fn show(visit: Visit, Query(query): Query<PageQuery>) -> Result<Response, Failure> {
-    let page = visit.client.grants().list(query.cursor.as_deref(), PAGE).await?.into_inner();
+    let page = visit.client.grants().newest(query.cursor.as_deref(), PAGE).await?.into_inner();
     let body = html! {
-        (head_of(&visit, &[], &html! { "Grants" }, &html! { "Tokens that can be redeemed once" }, &html! {}))
+        (head_of(&visit, &[], &html! { "Grants" }, &html! { "Tokens that can be redeemed once, newest first" }, &html! {}))
         section.card {
             div data-live #grants {
                 @if page.items.is_empty() {
                     (list::empty("No grants", "A grant lets its holder do one thing once, such as an upload.", Some(MINT_GRANT)))
                 } @else {
                     div.table-wrap tabindex="0" role="region" aria-label="Grants" {
-                        table.table {
+                        table.table.stacks {
                             thead { tr { th scope="col" { "Grant" } th scope="col" { "State" } th scope="col" { "Purpose" } th scope="col" { "Subject" } th.num scope="col" { "Expires" } th scope="col" { span.sr-only { "Acts" } } } }
                             tbody {
                                 @for grant in &page.items {
                                     tr {
-                                        td { (list::plain_id(&grant.id.to_string())) }
-                                        td { (badge::of_word(&grant.state)) }
-                                        td { (grant.purpose) }
-                                        td { (grant.subject) }
-                                        td.num { (time::relative(grant.expires_at.as_deref(), visit.now)) }
+                                        td.lead-half { (list::plain_id(&grant.id.to_string())) }
+                                        td.at-end { (badge::of_word(&grant.state)) }
+                                        td data-label="for" { (grant.purpose) }
+                                        td data-label="subject" { (grant.subject) }
+                                        td.num data-label="expires" { (time::relative(grant.expires_at.as_deref(), visit.now)) }
                                         td { div.acts {
                                             @if visit.may("grants.write") && grant.state == "open" {
                                                 (form::with_reason(&visit, &format!("/grants/{}/revoke", grant.id), "Revoke", "is-small is-danger", &html! {}))

@@ -15,6 +15,7 @@ use maud::{Markup, html};
 use crate::Shared;
 use crate::failure::Failure;
 use crate::pages::jobs::Verb;
+use crate::pages::queues;
 use crate::shell::{self, Live, head_of};
 use crate::view::{amount, badge, form, json, list, time};
 use crate::visit::{Act, Flash, Visit, encoded};
@@ -42,8 +43,13 @@ async fn show(visit: Visit, Path(id): Path<String>) -> Result<Response, Failure>
         _ => None,
     };
     let unit = unit_of(&visit, &job, hold.as_ref()).await;
+    let pause = match visit.may("queues.read") && !has_ended(&job) {
+        true => queues::pause_of(&visit, &job.queue).await,
+        false => None,
+    };
     let body = html! {
         (head(&visit, &job))
+        div data-live #paused { @if !has_ended(&job) { (queues::paused_note(&visit, &job.queue, pause.as_ref())) } }
         section.card data-live #state aria-label="State" { (flow(&visit, &job)) }
         div.cols.is-aside {
             div.stack {
@@ -66,6 +72,11 @@ async fn show(visit: Visit, Path(id): Path<String>) -> Result<Response, Failure>
     Ok(shell::page(&visit, &format!("{} {id}", job.kind), &Live::Replace(format!("job:{id}")), &body))
 }
 
+/// Returns whether a job has ended.
+fn has_ended(job: &JobAnswer) -> bool {
+    matches!(job.state, JobState::Dead | JobState::Cancelled | JobState::Succeeded)
+}
+
 /// Returns the unit that the job is charged in: that of the first scope of its hold or cost.
 async fn unit_of(visit: &Visit, job: &JobAnswer, hold: Option<&HoldAnswer>) -> Unit {
     let held = hold.and_then(|hold| hold.charges.first()).map(|charge| charge.scope.clone());
@@ -82,7 +93,7 @@ fn head(visit: &Visit, job: &JobAnswer) -> Markup {
     let title = html! { (job.kind) (badge::job(job.state)) };
     let id = job.id.to_string();
     let meta = html! { span.id { (id) (list::copy(&id)) } };
-    let ended = matches!(job.state, JobState::Dead | JobState::Cancelled | JobState::Succeeded);
+    let ended = has_ended(job);
     let acts = html! {
         @if visit.may("jobs.operate") {
             @if Verb::Retry.allows(job) {
@@ -100,7 +111,7 @@ fn head(visit: &Visit, job: &JobAnswer) -> Markup {
 
 /// Shows the states that a job passes through.
 fn flow(visit: &Visit, job: &JobAnswer) -> Markup {
-    let ended = matches!(job.state, JobState::Succeeded | JobState::Cancelled | JobState::Dead);
+    let ended = has_ended(job);
     let leased = job.state == JobState::Leased;
     let class = |past: bool, now: bool| {
         if now {

@@ -1,5 +1,7 @@
 //! Jobs: filters in the URL, and acts on a selection or on all that match.
 
+use std::collections::BTreeMap;
+
 use axum::Router;
 use axum::extract::Query;
 use axum::response::Response;
@@ -8,15 +10,17 @@ use bursar_client::{Client, JobId, JobQuery, JobState};
 use bursar_core::job::JobAct;
 use bursar_wire::bulk::{ActedAnswer, FilterBody, SelectionBody};
 use bursar_wire::job::JobAnswer;
+use bursar_wire::queue::QueueAnswer;
 use maud::{Markup, html};
 use serde::Deserialize;
 
 use crate::Shared;
 use crate::failure::Failure;
+use crate::pages::job_rows::{JobFacts, rows};
+use crate::pages::queues;
 use crate::shell::{self, Live, head_of};
-use crate::suggested::ENQUEUE_JOB;
-use crate::view::{amount, badge, form, list, time};
-use crate::visit::{Act, Flash, Visit, encoded};
+use crate::view::{amount, badge, form, list};
+use crate::visit::{Act, Flash, Visit};
 
 /// Jobs on a page.
 const PAGE: usize = 100;
@@ -48,6 +52,9 @@ pub(crate) struct JobFilter {
     cursor: Option<String>,
 }
 
+/// The number of jobs in each state, if it is known.
+type Counts = BTreeMap<JobState, i64>;
+
 fn given(text: &str) -> Option<&str> {
     Some(text.trim()).filter(|text| !text.is_empty())
 }
@@ -77,6 +84,23 @@ impl JobFilter {
             cursor: self.cursor.clone(),
             limit: Some(PAGE),
         })
+    }
+
+    /// Returns the number of jobs in each state that the queues keep; none if the filter selects by something that is not counted, or
+    /// if there are more queues than were read.
+    fn counts(&self, queues: &[QueueAnswer]) -> Counts {
+        let uncounted = [&self.kind, &self.key, &self.tag, &self.fingerprint];
+        if uncounted.iter().any(|field| given(field).is_some()) || queues.len() >= queues::PAGE {
+            return Counts::new();
+        }
+        let selected = |queue: &&QueueAnswer| given(&self.queue).is_none_or(|name| queue.name.as_str() == name);
+        let mut counts = Counts::new();
+        for figures in queues.iter().filter(selected).filter_map(|queue| queue.figures.as_ref()) {
+            for state in JobState::ALL {
+                *counts.entry(state).or_default() += queues::state_count(figures, state);
+            }
+        }
+        counts
     }
 
     fn of(act: &Act) -> JobFilter {
@@ -110,10 +134,13 @@ impl JobFilter {
 
 async fn show(visit: Visit, Query(filter): Query<JobFilter>) -> Result<Response, Failure> {
     let page = visit.client.jobs().list(&filter.query()?).await?.into_inner();
+    let queues = queues(&visit).await;
+    let facts = JobFacts::of(&visit, &page.items, &queues).await;
+    let counts = filter.counts(&queues);
     let body = html! {
         (head_of(&visit, &[], &html! { "Jobs" }, &html! { "Newest first" }, &html! {}))
         section.card {
-            (filters(&visit, &filter))
+            (filters(&visit, &filter, &counts))
             button.news type="button" data-news="jobs" data-one="job" hidden {}
             form method="post" action=(visit.url("/jobs/-/preview")) data-select {
                 (form::token(&visit))
@@ -126,7 +153,7 @@ async fn show(visit: Visit, Query(filter): Query<JobFilter>) -> Result<Response,
                         button.btn.is-small.is-quiet.end name="act" value="retry-all" { "Act on all that match…" }
                     }
                 }
-                div data-live #jobs { (rows(&visit, &page.items, visit.may("jobs.operate"))) }
+                div data-live #jobs { (rows(&visit, &page.items, &facts, visit.may("jobs.operate"))) }
             }
             (list::pager(&visit, page.items.len(), "jobs", page.next.as_deref()))
         }
@@ -143,7 +170,15 @@ fn act_button(act: &str) -> Markup {
     html! { button class={ "btn is-small " (class) } name="act" value=(act) data-needs-selection { (label) } }
 }
 
-fn filters(visit: &Visit, filter: &JobFilter) -> Markup {
+/// Returns the queues with their figures; none if the visitor may not read them.
+async fn queues(visit: &Visit) -> Vec<QueueAnswer> {
+    match visit.may("queues.read") {
+        true => queues::with_figures(&visit.client).await.unwrap_or_default(),
+        false => Vec::new(),
+    }
+}
+
+fn filters(visit: &Visit, filter: &JobFilter, counts: &Counts) -> Markup {
     html! {
         form.filters method="get" action="/jobs" {
             @if let Some(tenant) = &visit.tenant { input type="hidden" name="tenant" value=(tenant); }
@@ -151,12 +186,12 @@ fn filters(visit: &Visit, filter: &JobFilter) -> Markup {
                 input type="hidden" name="fingerprint" value=(filter.fingerprint);
                 p.field.is-full { "Only jobs with the error " code { (filter.fingerprint) } ". " a href=(visit.url("/jobs")) { "Show all" } }
             }
-            fieldset.field.is-full {
+            fieldset.field.is-full data-live #states {
                 legend.sr-only { "State" }
                 div.chips {
                     label.chip { input type="radio" name="state" value="" checked[filter.state.is_empty()]; span { "any state" } }
                     @for state in JobState::ALL {
-                        label.chip { input type="radio" name="state" value=(state.as_str()) checked[filter.state == state.as_str()]; span { (badge::job_word(state)) } }
+                        label.chip { input type="radio" name="state" value=(state.as_str()) checked[filter.state == state.as_str()]; span { (badge::job_word(state)) @if let Some(count) = counts.get(&state) { " " span.num { (amount::count(*count)) } } } }
                     }
                 }
             }
@@ -166,52 +201,6 @@ fn filters(visit: &Visit, filter: &JobFilter) -> Markup {
             (form::field("key", "Flow key", &filter.key, "provider-a"))
             div.acts { button.btn.is-primary { "Filter" } a.btn.is-quiet href=(visit.url("/jobs")) { "Clear" } }
         }
-    }
-}
-
-/// Shows jobs in a table.
-pub(crate) fn rows(visit: &Visit, jobs: &[JobAnswer], choose: bool) -> Markup {
-    if jobs.is_empty() {
-        let command = ENQUEUE_JOB;
-        return list::empty(
-            "No jobs",
-            "No job matches. Jobs are enqueued by commands, schedules or the command line.",
-            Some(command),
-        );
-    }
-    html! {
-        div.table-wrap tabindex="0" role="region" aria-label="Jobs" {
-            table.table.stacks {
-                thead { tr {
-                    @if choose { th.check scope="col" { input type="checkbox" aria-label="Select all on this page"; } }
-                    th scope="col" { "Job" } th scope="col" { "State" } th scope="col" { "Kind" } th scope="col" { "Queue" }
-                    th.num scope="col" { "Attempts" } th scope="col" { "Note" } th.num scope="col" { "Enqueued" }
-                } }
-                tbody {
-                    @for job in jobs {
-                        tr id=(job.id) {
-                            @if choose { td.check { input type="checkbox" name="id" value=(job.id) aria-label={ "Select " (job.id) }; } }
-                            td.lead-half { (list::id(&visit.url(&format!("/jobs/{}", job.id)), &job.id.to_string())) }
-                            td.at-end { (badge::job(job.state)) }
-                            td.lead { (job.kind) }
-                            td data-label="in" { a href=(visit.url(&format!("/queues/{}", encoded(job.queue.as_str())))) { (job.queue) } }
-                            td.num data-label="attempts" { (job.attempts) }
-                            td.wide.quiet { (note(job)) }
-                            td.num { (time::relative(job.enqueued_at.as_deref(), visit.now)) }
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-fn note(job: &JobAnswer) -> String {
-    match (&job.awaits, &job.lease, &job.error) {
-        (Some(scope), ..) => format!("waits for {scope}"),
-        (_, Some(lease), _) => format!("on {}", lease.worker),
-        (_, _, Some(error)) => error.message.clone(),
-        _ => String::new(),
     }
 }
 
@@ -323,6 +312,7 @@ async fn preview(act: Act) -> Result<Response, Failure> {
     let noun = if count == "1" { "job" } else { "jobs" };
     let title = format!("{} {count} {noun}?", capital(verb.word()));
     let shown: Vec<JobAnswer> = jobs.into_iter().filter(|job| verb.allows(job)).take(20).collect();
+    let facts = JobFacts::of(&act.visit, &shown, &queues(&act.visit).await).await;
     let visit = &act.visit;
     let value = if pinned { verb.word().to_owned() } else { format!("{}-all", verb.word()) };
     let danger = if verb == Verb::Retry { "" } else { "is-danger" };
@@ -334,7 +324,7 @@ async fn preview(act: Act) -> Result<Response, Failure> {
                 @if !pinned { p.warn { "These are the first that match, at most " (amount::count(ACT_MAX as i64)) ". Jobs that match by the time you confirm may be among them." } }
                 @if all { (other_acts(visit, &act, &filter)) }
             }
-            @if !shown.is_empty() { div.preview { (rows(visit, &shown, false)) } }
+            @if !shown.is_empty() { div.preview { (rows(visit, &shown, &facts, false)) } }
             div.card-body {
                 @if pinned && selected.ids.is_empty() {
                     p { "No job is in a state that allows it, so there is nothing to " (verb.word()) "." }

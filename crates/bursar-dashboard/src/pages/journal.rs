@@ -5,6 +5,8 @@ use axum::extract::Query;
 use axum::response::Response;
 use axum::routing::get;
 use bursar_client::JournalQuery;
+use bursar_core::event::Event;
+use bursar_core::time::{Span, Time};
 use bursar_wire::event::EventAnswer;
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -28,6 +30,11 @@ struct Filter {
     stream: String,
     #[serde(default)]
     kind: String,
+    /// The first and the last day, in UTC.
+    #[serde(default)]
+    from: String,
+    #[serde(default)]
+    to: String,
     #[serde(default)]
     cursor: Option<u64>,
     #[serde(default)]
@@ -42,6 +49,8 @@ async fn show(visit: Visit, Query(filter): Query<Filter>) -> Result<Response, Fa
         limit: Some(PAGE),
         newest: true,
         before: filter.cursor,
+        from: start_of(&filter.from)?.map(|day| day.to_string()),
+        to: start_of(&filter.to)?.map(|day| day.after(Span::from_days(1)).to_string()),
         ..JournalQuery::default()
     };
     let page = visit.client.journal().read(&query).await?.into_inner();
@@ -54,7 +63,9 @@ async fn show(visit: Visit, Query(filter): Query<Filter>) -> Result<Response, Fa
             form.filters method="get" {
                 @if let Some(tenant) = &visit.tenant { input type="hidden" name="tenant" value=(tenant); }
                 (form::field("stream", "Object", &filter.stream, "scope:acme/research, job_…, hold_…"))
-                (form::field("kind", "Kind", &filter.kind, "job, hold.committed, budget"))
+                (kinds(&filter.kind))
+                (day("from", "From", &filter.from))
+                (day("to", "To, included", &filter.to))
                 div.acts { button.btn.is-primary { "Search" } a.btn.is-quiet href=(visit.url("/journal")) { "Clear" } }
             }
             @if !following { button.news type="button" data-news="events" hidden {} }
@@ -64,6 +75,43 @@ async fn show(visit: Visit, Query(filter): Query<Filter>) -> Result<Response, Fa
     };
     let live = if following { Live::Replace("journal".to_owned()) } else { Live::Announce("journal".to_owned()) };
     Ok(shell::page(&visit, "Journal", &live, &body))
+}
+
+/// Returns the beginning of a day in UTC; `None` if no day is given.
+fn start_of(day: &str) -> Result<Option<Time>, Failure> {
+    match day.trim() {
+        "" => Ok(None),
+        day => Ok(Some(format!("{day}T00:00:00Z").parse()?)),
+    }
+}
+
+fn day(name: &str, label: &str, value: &str) -> Markup {
+    html! {
+        div.field.is-day { label for={ "f-" (name) } { (label) } input id={ "f-" (name) } type="date" name=(name) value=(value); }
+    }
+}
+
+/// Shows all kinds of events, and groups of them.
+fn kinds(chosen: &str) -> Markup {
+    let group = |kind: &'static str| kind.split('.').next().unwrap_or_default();
+    let mut groups: Vec<&str> = Event::KINDS.iter().map(|kind| group(kind)).collect();
+    groups.dedup();
+    let known = chosen.is_empty() || groups.contains(&chosen) || Event::KINDS.contains(&chosen);
+    html! {
+        div.field {
+            label for="f-kind" { "Kind" }
+            select #f-kind name="kind" {
+                option value="" { "any kind" }
+                @if !known { option value=(chosen) selected { (chosen) } }
+                @for name in groups {
+                    optgroup label=(name) {
+                        option value=(name) selected[name == chosen] { "all of " (name) }
+                        @for kind in Event::KINDS.iter().filter(|kind| group(kind) == name) { option value=(kind) selected[*kind == chosen] { (kind) } }
+                    }
+                }
+            }
+        }
+    }
 }
 
 fn rows(visit: &Visit, events: &[EventAnswer]) -> Markup {
@@ -82,7 +130,7 @@ fn rows(visit: &Visit, events: &[EventAnswer]) -> Markup {
                     @for event in events {
                         tr {
                             td.num { (event.position) }
-                            td { (badge::event_kind(&event.kind)) }
+                            td { (badge::event_kind(&event.kind)) " " (badge::event_detail(event)) }
                             td.clip { (object(visit, event)) }
                             td { (event.actor.id.as_deref().unwrap_or(&event.actor.kind)) }
                             td.clip.muted { (event.reason.as_deref().unwrap_or_default()) }

@@ -6,6 +6,7 @@ mod dead;
 mod events;
 mod grants;
 mod job;
+mod job_rows;
 mod jobs;
 mod journal;
 mod login;
@@ -14,6 +15,8 @@ mod queues;
 mod schedules;
 mod search;
 mod settings;
+mod spenders;
+mod tenants;
 mod tokens;
 mod workers;
 
@@ -37,6 +40,7 @@ pub(crate) fn router() -> Router<Shared> {
         journal::routes(),
         tokens::routes(),
         settings::routes(),
+        tenants::routes(),
         search::routes(),
         events::routes(),
     ];

@@ -1,13 +1,16 @@
 //! What is running, what is stuck, what it costs, and who is near a limit.
 
+use std::collections::HashMap;
+
 use axum::Router;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
+use bursar_client::Scope;
 use bursar_core::job::JobState;
 use bursar_core::notation::{Unit, about};
 use bursar_core::time::Span;
-use bursar_wire::activity::{ActivityAnswer, ScopeActivity};
-use bursar_wire::budget::BudgetAnswer;
+use bursar_wire::activity::{ActivityAnswer, RefusalsAnswer, ScopeActivity};
+use bursar_wire::budget::{BalanceAnswer, BudgetAnswer};
 use bursar_wire::event::EventAnswer;
 use bursar_wire::queue::{FiguresAnswer, QueueAnswer};
 use maud::{Markup, html};
@@ -16,10 +19,11 @@ use crate::Shared;
 use crate::failure::Failure;
 use crate::pages::budgets::INTERNAL;
 use crate::pages::queues::{self, state_count};
+use crate::pages::spenders;
 use crate::shell::{self, Live};
 use crate::suggested::{DEFINE_BUDGET, ENQUEUE_JOB};
 use crate::view::chart::{self, Series};
-use crate::view::{amount, badge, bar, list, time};
+use crate::view::{amount, badge, bar, list, refusals, time};
 use crate::visit::{Visit, encoded};
 
 /// Budgets that are searched for those nearest their limits.
@@ -39,6 +43,8 @@ struct Overview {
     queues: Vec<QueueAnswer>,
     budgets: Vec<BudgetAnswer>,
     activity: Option<ActivityAnswer>,
+    /// How often the limits of each scope have refused.
+    refusals: HashMap<Scope, Vec<RefusalsAnswer>>,
 }
 
 async fn show(visit: Visit) -> Result<Response, Failure> {
@@ -54,21 +60,37 @@ async fn show(visit: Visit) -> Result<Response, Failure> {
         true => Some(client.journal().activity().await?.into_inner()),
         false => None,
     };
-    let overview = Overview { queues, budgets, activity };
+    let refusals = refusals_of(&budgets, activity.as_ref());
+    let overview = Overview { queues, budgets, activity, refusals };
     if overview.queues.is_empty() && overview.budgets.is_empty() {
         let start = DEFINE_BUDGET;
         let text = "Define a budget, then charge it from your program or start a job. This page fills as soon as something happens.";
         let body = html! { h1 { "Overview" } div.card data-live id="all" { (list::empty("Nothing here yet", text, Some(start))) } };
         return Ok(shell::page(&visit, "Overview", &Live::Replace(channels(&visit)), &body));
     }
+    let headline = headline_of(&overview.budgets).map(|(budget, balance, _)| (budget, balance));
+    let spenders = match headline {
+        Some((budget, balance)) => {
+            let children = spenders::among(&overview.budgets, &budget.scope);
+            spenders::by_spend(&visit, children, balance).await?
+        }
+        None => Vec::new(),
+    };
     let body = html! {
         h1.sr-only { "Overview" }
         div.card.stats.has-wide data-live #stats { (stats(&visit, &overview)) }
         div data-live #attention { (attention(&visit, &overview)) }
-        div.cols data-live #charts { (charts(&overview)) }
+        div.cols.is-fill data-live #charts { (charts(&overview)) }
         div.cols.is-fill {
-            section.card data-live #queues { (queue_table(&visit, &overview.queues)) }
-            section.card data-live #budgets { (budget_table(&visit, &overview.budgets)) }
+            div.stack {
+                section.card data-live #queues { (queue_table(&visit, &overview.queues)) }
+                div data-live #spenders {
+                    @if let Some((budget, balance)) = headline {
+                        @if !spenders.is_empty() { section.card { (spenders::top(&visit, budget, balance, &spenders)) } }
+                    }
+                }
+            }
+            section.card data-live #budgets { (budget_table(&visit, &overview)) }
         }
     };
     Ok(shell::page(&visit, "Overview", &Live::Replace(channels(&visit)), &body))
@@ -114,8 +136,21 @@ fn stats(visit: &Visit, overview: &Overview) -> Markup {
     }
 }
 
-/// Shows the budget at the top of the tree that is closest to its limit.
-fn headline(visit: &Visit, budgets: &[BudgetAnswer]) -> Markup {
+/// Returns how often limits have refused: of all scopes, if the visitor may read the journal, else of the budgets that are shown.
+fn refusals_of(budgets: &[BudgetAnswer], activity: Option<&ActivityAnswer>) -> HashMap<Scope, Vec<RefusalsAnswer>> {
+    let shown = budgets.iter().flat_map(|budget| &budget.refusals);
+    let mut of_scopes: HashMap<Scope, Vec<RefusalsAnswer>> = HashMap::new();
+    for refusals in activity.map(|activity| activity.refusals.iter()).into_iter().flatten().chain(shown) {
+        let known = of_scopes.entry(refusals.scope.clone()).or_default();
+        if !known.iter().any(|known| known.window == refusals.window) {
+            known.push(refusals.clone());
+        }
+    }
+    of_scopes
+}
+
+/// Returns the budget at the top of the tree that is closest to its limit, one with children if there is one.
+fn headline_of(budgets: &[BudgetAnswer]) -> Option<(&BudgetAnswer, &BalanceAnswer, bar::Fill)> {
     let is_root = |budget: &&BudgetAnswer| budget.budget.as_ref().is_some_and(|body| body.parent.is_none());
     let roots = budgets.iter().filter(is_root).filter_map(|budget| Some((budget, bar::tightest(budget)?)));
     let has_children = |scope: &str| {
@@ -123,9 +158,13 @@ fn headline(visit: &Visit, budgets: &[BudgetAnswer]) -> Markup {
             |body: &bursar_client::BudgetBody| body.parent.as_ref().is_some_and(|parent| parent.as_str() == scope);
         budgets.iter().any(|budget| budget.budget.as_ref().is_some_and(is_parent))
     };
-    let Some((budget, (balance, fill))) =
-        roots.max_by_key(|(budget, (_, fill))| (has_children(budget.scope.as_str()), fill.percent()))
-    else {
+    let found = roots.max_by_key(|(budget, (_, fill))| (has_children(budget.scope.as_str()), fill.percent()));
+    found.map(|(budget, (balance, fill))| (budget, balance, fill))
+}
+
+/// Shows the budget that comes first.
+fn headline(visit: &Visit, budgets: &[BudgetAnswer]) -> Markup {
+    let Some((budget, balance, fill)) = headline_of(budgets) else {
         return html! {
             a.stat.is-wide href=(visit.url("/budgets")) {
                 span.stat-label { "Budgets" }
@@ -182,19 +221,25 @@ fn attention(visit: &Visit, overview: &Overview) -> Markup {
     }
     for budget in &overview.budgets {
         let href = visit.url(&format!("/budgets/{}", encoded(budget.scope.as_str())));
+        let most = overview.refusals.get(&budget.scope).and_then(|refusals| refusals::most(refusals));
+        let most = most.filter(|most| refusals::is_recent(most, visit.now));
         if budget.frozen {
             items.push(html! { li.is-bad {
                 span.what { strong { (budget.scope) } " is frozen: it refuses every charge" }
-                span.when {} a href=(href) { "open budget" }
+                span.when { @if let Some(most) = most { (refusals::sentence(most, visit.now)) } } a href=(href) { "open budget" }
             } });
         } else if let Some((balance, fill)) = bar::tightest(budget).filter(|(_, fill)| fill.percent() >= 100) {
             items.push(html! { li.is-bad {
                 span.what { strong { (budget.scope) } " has used " (fill.percent()) " % of its " (balance.window.shown(balance.limit)) " limit" }
-                span.when { @if balance.end.is_some() { "resets " (time::relative(balance.end.as_deref(), visit.now)) } }
+                span.when {
+                    @if let Some(most) = most { (refusals::sentence(most, visit.now)) }
+                    @else if balance.end.is_some() { "resets " (time::relative(balance.end.as_deref(), visit.now)) }
+                }
                 a href=(href) { "open budget" }
             } });
         }
     }
+    items.extend(refusing_elsewhere(visit, overview));
     let notable = overview.activity.iter().flat_map(|activity| &activity.notable);
     let recent = notable.filter(|event| event.kind == "hold.committed");
     items.extend(recent.take(2).map(|event| overrun(visit, event, &overview.budgets)));
@@ -207,6 +252,27 @@ fn attention(visit: &Visit, overview: &Overview) -> Markup {
             }
         }
     }
+}
+
+/// Lists the limits that have refused lately although they are not full: those that a charge did not fit, or that are not among the
+/// budgets of this page.
+fn refusing_elsewhere(visit: &Visit, overview: &Overview) -> Vec<Markup> {
+    let listed = |scope: &Scope| {
+        let full = |budget: &BudgetAnswer| bar::tightest(budget).is_some_and(|(_, fill)| fill.percent() >= 100);
+        overview.budgets.iter().any(|budget| budget.scope == *scope && (budget.frozen || full(budget)))
+    };
+    let others = overview.refusals.iter().filter(|(scope, _)| !listed(scope));
+    let mut found: Vec<&RefusalsAnswer> = others.filter_map(|(_, refusals)| refusals::most(refusals)).collect();
+    found.retain(|most| refusals::is_recent(most, visit.now));
+    found.sort_by(|a, b| (&b.last_at, &a.scope).cmp(&(&a.last_at, &b.scope)));
+    let item = |most: &RefusalsAnswer| {
+        html! { li {
+            span.what { strong { (most.scope) } ": charges did not fit its " (most.window.as_deref().unwrap_or("freeze")) " limit" }
+            span.when { (refusals::sentence(most, visit.now)) }
+            a href=(visit.url(&format!("/budgets/{}", encoded(most.scope.as_str())))) { "open budget" }
+        } }
+    };
+    found.into_iter().map(item).collect()
 }
 
 fn overrun(visit: &Visit, event: &EventAnswer, budgets: &[BudgetAnswer]) -> Markup {
@@ -280,7 +346,8 @@ fn queue_table(visit: &Visit, queues: &[QueueAnswer]) -> Markup {
     }
 }
 
-fn budget_table(visit: &Visit, budgets: &[BudgetAnswer]) -> Markup {
+fn budget_table(visit: &Visit, overview: &Overview) -> Markup {
+    let budgets = &overview.budgets;
     let mut near: Vec<(&BudgetAnswer, i64)> =
         budgets.iter().filter_map(|budget| Some((budget, bar::tightest(budget)?.1.percent()))).collect();
     near.sort_by_key(|(_, percent)| std::cmp::Reverse(*percent));
@@ -290,10 +357,10 @@ fn budget_table(visit: &Visit, budgets: &[BudgetAnswer]) -> Markup {
             (list::empty("No limits yet", "A budget with a limit is listed here.", Some(DEFINE_BUDGET)))
         } @else {
             div.table-wrap {
-                table.table {
-                    thead { tr { th scope="col" { "Budget" } th scope="col" { "Used" } th.num scope="col" { "Free" } th.hide-sm scope="col" { "Resets" } } }
+                table.table.stacks {
+                    thead { tr { th scope="col" { "Budget" } th scope="col" { "Used" } th.num scope="col" { "Free" } th.num scope="col" { "Refused" } th.num.hide-sm scope="col" { "Resets" } } }
                     tbody {
-                        @for (budget, _) in near.iter().take(BUDGETS_SHOWN) { (budget_row(visit, budget)) }
+                        @for (budget, _) in near.iter().take(BUDGETS_SHOWN) { (budget_row(visit, overview, budget)) }
                     }
                 }
             }
@@ -301,18 +368,20 @@ fn budget_table(visit: &Visit, budgets: &[BudgetAnswer]) -> Markup {
     }
 }
 
-fn budget_row(visit: &Visit, budget: &BudgetAnswer) -> Markup {
+fn budget_row(visit: &Visit, overview: &Overview, budget: &BudgetAnswer) -> Markup {
+    let refused = overview.refusals.get(&budget.scope).and_then(|refusals| refusals::most(refusals));
     let unit = amount::unit_of(budget);
     let tightest = bar::tightest(budget).map(|(balance, _)| balance);
     html! {
         tr {
-            td.clip {
+            td.clip.lead-half {
                 a href=(visit.url(&format!("/budgets/{}", encoded(budget.scope.as_str())))) { (budget.scope) }
                 @if budget.frozen { " " (badge::badge("frozen", "frozen")) }
             }
             td.bar-col { (bar::cell(budget, &unit)) }
-            (amount::cell_or_dash(tightest.and_then(|balance| balance.remaining), &unit))
-            td.hide-sm { (time::relative(tightest.and_then(|balance| balance.end.as_deref()), visit.now)) }
+            (amount::cell_or_dash("free", tightest.and_then(|balance| balance.remaining), &unit))
+            (refusals::cell(refused, visit.now))
+            td.num.hide-sm { (time::relative(tightest.and_then(|balance| balance.end.as_deref()), visit.now)) }
         }
     }
 }

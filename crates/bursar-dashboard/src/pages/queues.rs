@@ -7,6 +7,7 @@ use axum::routing::{get, post};
 use bursar_client::{Client, FiguresPeriod, Queue};
 use bursar_core::job::JobState;
 use bursar_core::notation::about;
+use bursar_wire::event::EventAnswer;
 use bursar_wire::queue::{FiguresAnswer, QueueAnswer, SeriesAnswer};
 use maud::{Markup, html};
 
@@ -19,7 +20,7 @@ use crate::view::{amount, badge, form, list, time};
 use crate::visit::{Act, Visit, encoded};
 
 /// Queues on a page.
-const PAGE: usize = 100;
+pub(crate) const PAGE: usize = 100;
 
 pub(crate) fn routes() -> Router<Shared> {
     Router::new()
@@ -77,10 +78,10 @@ async fn show_all(visit: Visit) -> Result<Response, Failure> {
 /// Shows queues with their figures.
 pub(crate) fn table(visit: &Visit, queues: &[QueueAnswer]) -> Markup {
     html! {
-        table.table {
+        table.table.stacks {
             thead { tr {
                 th scope="col" { "Queue" } th.num scope="col" { "Waiting" } th.num scope="col" { "Running" }
-                th.num scope="col" { "Done/h" } th.num scope="col" { "Failed/h" } th.num.hide-sm scope="col" { "Dead" }
+                th.num scope="col" { "Done/h" } th.num scope="col" { "Failed/h" } th.num scope="col" { "Dead" }
                 th.num.hide-sm scope="col" { "Oldest" } th.num.hide-md scope="col" { "Last hour" }
             } }
             tbody { @for queue in queues { (row(visit, queue)) } }
@@ -94,15 +95,15 @@ fn row(visit: &Visit, queue: &QueueAnswer) -> Markup {
     let oldest = figures.and_then(|figures| time::since(figures.oldest_waiting.as_deref(), visit.now));
     html! {
         tr {
-            td {
+            td.lead {
                 a href=(visit.url(&format!("/queues/{}", encoded(queue.name.as_str())))) { (queue.name) }
                 @if queue.config.paused { "  " (badge::badge("paused", "paused")) }
             }
-            (amount::count_cell(state(JobState::Queued)))
-            (amount::count_cell(state(JobState::Leased)))
-            (amount::count_cell(figures.map_or(0, |figures| figures.succeeded)))
-            (amount::count_cell(figures.map_or(0, |figures| figures.failed_attempts)))
-            td.num.hide-sm.zero[state(JobState::Dead) == 0] { (amount::count(state(JobState::Dead))) }
+            (amount::count_cell("waiting", state(JobState::Queued)))
+            (amount::count_cell("running", state(JobState::Leased)))
+            (amount::count_cell("done/h", figures.map_or(0, |figures| figures.succeeded)))
+            (amount::count_cell("failed/h", figures.map_or(0, |figures| figures.failed_attempts)))
+            (amount::count_cell("dead", state(JobState::Dead)))
             td.num.hide-sm { @match oldest { Some(age) if state(JobState::Queued) > 0 => (about(age)), _ => span.zero { "–" } } }
             td.num.hide-md {
                 @if let Some(series) = figures.and_then(|figures| figures.series.as_ref()) { (chart::spark(&series.succeeded, "jobs done by minute")) }
@@ -115,6 +116,7 @@ async fn show(visit: Visit, Path(name): Path<String>) -> Result<Response, Failur
     let name = Queue::new(&name)?;
     let period = FiguresPeriod { minutes: None, series: true };
     let queue = visit.client.queues().show_over(&name, period).await?.into_inner();
+    let pause = if queue.config.paused { pause_of(&visit, &name).await } else { None };
     let path = format!("/queues/{}", encoded(name.as_str()));
     let title = html! { (name) @if queue.config.paused { (badge::badge("paused", "paused")) } };
     let acts = html! {
@@ -126,11 +128,48 @@ async fn show(visit: Visit, Path(name): Path<String>) -> Result<Response, Failur
     };
     let body = html! {
         (head_of(&visit, &[("/queues", "Queues")], &title, &html! {}, &acts))
+        div data-live #paused { (paused_note(&visit, &name, pause.as_ref())) }
         @if let Some(figures) = &queue.figures { div.card.stats data-live #stats { (figures_of(&visit, figures)) } }
         section.card data-live #chart { (chart::columns("Jobs a minute", "by outcome", &series(std::slice::from_ref(&queue)), &amount::count)) }
         section.card { div.card-head { h2 { "Settings" } } div.card-body { (settings(&queue)) } }
     };
     Ok(shell::page(&visit, name.as_str(), &Live::Replace(format!("queue:{}", encoded(name.as_str()))), &body))
+}
+
+/// Changes of a queue that are searched for its pause.
+const CHANGES: usize = 20;
+
+/// What is known of the pause of a queue: its event, unless it is older than the changes that were read.
+pub(crate) struct Pause(Option<EventAnswer>);
+
+/// Returns the pause of a queue; `None` if it is not paused.
+pub(crate) async fn pause_of(visit: &Visit, queue: &Queue) -> Option<Pause> {
+    let now = visit.client.queues().show(queue, None).await.ok()?;
+    if !now.config.paused {
+        return None;
+    }
+    let changes = visit.client.queues().history(queue, None, CHANGES).await.ok()?.into_inner().items;
+    // The first of the changes that left it paused is the one that paused it.
+    let paused = |event: &EventAnswer| event.data["config"]["paused"] == true;
+    let run = changes.iter().take_while(|event| paused(event)).count();
+    let known = run < changes.len() || changes.len() < CHANGES;
+    Some(Pause(changes.into_iter().take(run).last().filter(|_| known)))
+}
+
+/// Shows that a queue is paused: who paused it, when and why.
+pub(crate) fn paused_note(visit: &Visit, queue: &Queue, pause: Option<&Pause>) -> Markup {
+    let Some(Pause(event)) = pause else { return html! {} };
+    html! {
+        div.flash.is-warn {
+            p {
+                "The queue " a href=(visit.url(&format!("/queues/{}", encoded(queue.as_str())))) { (queue) } " is paused: none of its jobs is leased until it is resumed."
+                @if let Some(event) = event {
+                    " Paused by " strong { (event.actor.id.as_deref().unwrap_or(&event.actor.kind)) } " " (time::relative(event.at.as_deref(), visit.now))
+                    @if let Some(reason) = &event.reason { ": " (reason) }
+                }
+            }
+        }
+    }
 }
 
 fn figures_of(visit: &Visit, figures: &FiguresAnswer) -> Markup {

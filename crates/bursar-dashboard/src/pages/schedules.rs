@@ -36,7 +36,7 @@ async fn show(visit: Visit, axum::extract::Query(query): axum::extract::Query<Pa
                     (list::empty("No schedules", "A schedule enqueues a job again and again.", Some(SET_SCHEDULE)))
                 } @else {
                     div.table-wrap tabindex="0" role="region" aria-label="Schedules" {
-                        table.table {
+                        table.table.stacks {
                             thead { tr {
                                 th scope="col" { "Schedule" } th scope="col" { "Cron" } th scope="col" { "Enqueues" } th scope="col" { "Next" }
                                 th scope="col" { "Last" } th scope="col" { span.sr-only { "Acts" } }
@@ -63,11 +63,11 @@ fn row(visit: &Visit, schedule: &ScheduleAnswer) -> Markup {
     let path = format!("/schedules/{}", encoded(schedule.name.as_str()));
     html! {
         tr {
-            th scope="row" { (schedule.name) @if spec.paused { " " (badge::badge("paused", "paused")) } }
-            td { code { (spec.cron) } " " span.quiet { (spec.zone) } }
-            td { (spec.kind) " " span.quiet { "in " (spec.queue) } }
-            td { (time::relative(schedule.next_at.as_deref(), visit.now)) }
-            td {
+            th.lead-half scope="row" { (schedule.name) @if spec.paused { " " (badge::badge("paused", "paused")) } }
+            td data-label="cron" { code { (spec.cron) } " " span.quiet { (spec.zone) } }
+            td data-label="enqueues" { (spec.kind) " " span.quiet { "in " (spec.queue) } }
+            td data-label="next" { (time::relative(schedule.next_at.as_deref(), visit.now)) }
+            td data-label="last" {
                 (time::relative(schedule.last_tick.as_deref(), visit.now))
                 @if let Some(job) = &schedule.last_job { " " a href=(visit.url(&format!("/jobs/{job}"))) { "job" } }
             }

@@ -23,16 +23,16 @@ pub(crate) fn brief(amount: i64, unit: &Unit) -> String {
     unit.format(amount / step * step)
 }
 
-/// Shows an amount in a table cell, with the exact one on hover.
-pub(crate) fn cell(amount: i64, unit: &Unit) -> Markup {
-    html! { td.num.zero[amount == 0] title=(unit.format(amount)) { (brief(amount, unit)) } }
+/// Shows an amount in a table cell, with the exact one on hover. The label is shown where a row is a card.
+pub(crate) fn cell(label: &str, amount: i64, unit: &Unit) -> Markup {
+    html! { td.num.zero[amount == 0] data-label=(label) title=(unit.format(amount)) { (brief(amount, unit)) } }
 }
 
 /// Shows an amount that may be missing in a table cell.
-pub(crate) fn cell_or_dash(amount: Option<i64>, unit: &Unit) -> Markup {
+pub(crate) fn cell_or_dash(label: &str, amount: Option<i64>, unit: &Unit) -> Markup {
     match amount {
-        Some(amount) => cell(amount, unit),
-        None => html! { td.num.zero { "–" } },
+        Some(amount) => cell(label, amount, unit),
+        None => html! { td.num.zero.hide-sm { "–" } },
     }
 }
 
@@ -42,8 +42,8 @@ pub(crate) fn count(count: i64) -> String {
 }
 
 /// Shows a count in a table cell.
-pub(crate) fn count_cell(number: i64) -> Markup {
-    html! { td.num.zero[number == 0] { (count(number)) } }
+pub(crate) fn count_cell(label: &str, number: i64) -> Markup {
+    html! { td.num.zero[number == 0] data-label=(label) { (count(number)) } }
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! States: always a shape and a word.
 
 use bursar_core::job::JobState;
+use bursar_wire::event::EventAnswer;
+use bursar_wire::window::WindowFields;
 use maud::{Markup, html};
 
 /// Shows a word with the shape of its class.
@@ -48,6 +50,15 @@ pub(crate) fn of_word(word: &str) -> Markup {
         _ => "off",
     };
     badge(class, word)
+}
+
+/// Shows what the kind of an event leaves open: which threshold of which limit was crossed.
+pub(crate) fn event_detail(event: &EventAnswer) -> Markup {
+    let Some(percent) = event.data["percent"].as_u64().filter(|_| event.kind.starts_with("budget.c")) else {
+        return html! {};
+    };
+    let window = serde_json::from_value::<WindowFields>(event.data.clone()).ok();
+    html! { span.muted { (percent) " %" @if let Some(window) = window { " of " (window.shown(event.data["limit"].as_i64())) } } }
 }
 
 /// Shows the kind of a journal event.

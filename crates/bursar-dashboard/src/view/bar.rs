@@ -68,6 +68,16 @@ pub(crate) fn bar(fill: Fill, label: &str, large: bool, off: bool) -> Markup {
     }
 }
 
+/// Shows thousandths of a whole as a bar without states.
+pub(crate) fn share(thousandths: i64, label: &str) -> Markup {
+    html! {
+        svg.bar width="100%" height="8" role="img" aria-label=(label) {
+            rect.bar-track width="100%" height="8" {}
+            rect.bar-share width=(percent(thousandths.clamp(0, WIDTH))) height="8" {}
+        }
+    }
+}
+
 /// Writes thousandths as an SVG length.
 fn percent(thousandths: i64) -> String {
     format!("{}.{}%", thousandths / 10, thousandths % 10)

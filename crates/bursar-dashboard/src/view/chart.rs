@@ -185,6 +185,11 @@ impl Burn {
         (at < self.end).then_some(at)
     }
 
+    /// Returns whether the window ends now, so that its past leaves it while time goes on and no forecast is made.
+    pub(crate) fn slides(&self) -> bool {
+        self.end <= self.now
+    }
+
     /// Returns the present rate in millionths of a unit per second; `None` if nothing was spent lately.
     fn rate_per_second(&self) -> Option<i128> {
         let seconds = i128::from(RATE_OVER.micros()) / 1_000_000;
@@ -205,7 +210,7 @@ impl Burn {
 }
 
 /// Shows cumulative spend over a window, its limit, and the forecast.
-pub(crate) fn burn(burn: &Burn, format: &dyn Fn(i64) -> String, start: &str, end: &str) -> Markup {
+pub(crate) fn burn(burn: &Burn, picker: &Markup, format: &dyn Fn(i64) -> String, start: &str, end: &str) -> Markup {
     let top = nice(burn.limit.max(burn.posted.saturating_add(burn.held)));
     let length = i128::from(burn.end.since(burn.start).micros()).max(1);
     let x = |at: Time| {
@@ -220,7 +225,7 @@ pub(crate) fn burn(burn: &Burn, format: &dyn Fn(i64) -> String, start: &str, end
     let forecast = burn.reaches_limit_at().filter(|at| *at > burn.now);
     let forecast_end = match (forecast, burn.rate_per_second()) {
         (Some(at), _) => Some((x(at), y(burn.limit))),
-        (None, Some(rate)) if burn.posted < burn.limit => {
+        (None, Some(rate)) if burn.posted < burn.limit && !burn.slides() => {
             let seconds = i128::from(burn.end.since(burn.now).micros()) / 1_000_000;
             let more = i64::try_from(rate * seconds / 1_000_000).unwrap_or(i64::MAX);
             Some((WIDTH, y(burn.posted.saturating_add(more))))
@@ -232,6 +237,7 @@ pub(crate) fn burn(burn: &Burn, format: &dyn Fn(i64) -> String, start: &str, end
         figure.chart.is-tall {
             figcaption.chart-head {
                 h2 { "Spend over the window" }
+                (picker)
                 span.legend {
                     (key("posted", "s-posted"))
                     @if forecast_end.is_some() { (line_key("forecast", "s-forecast")) }

@@ -57,15 +57,3 @@ pub(crate) fn field(name: &str, label: &str, value: &str, placeholder: &str) -> 
         }
     }
 }
-
-/// Shows a choice of a form with its label.
-pub(crate) fn choice(name: &str, label: &str, chosen: &str, options: &[(&str, &str)]) -> Markup {
-    html! {
-        div.field {
-            label for={ "f-" (name) } { (label) }
-            select id={ "f-" (name) } name=(name) {
-                @for (value, text) in options { option value=(value) selected[*value == chosen] { (text) } }
-            }
-        }
-    }
-}

@@ -6,5 +6,7 @@ pub(crate) mod bar;
 pub(crate) mod chart;
 pub(crate) mod form;
 pub(crate) mod json;
+pub(crate) mod limits;
 pub(crate) mod list;
+pub(crate) mod refusals;
 pub(crate) mod time;

@@ -15,6 +15,7 @@ pub fn budget_answer(view: &BudgetView) -> BudgetAnswer {
         frozen: view.frozen.is_some(),
         freeze: view.frozen.as_ref().map(FreezeAnswer::from),
         balances: view.balances.iter().map(|balance| balance_answer(balance, &unit)).collect(),
+        refusals: Vec::new(),
     }
 }
 

@@ -6,6 +6,8 @@
 //! | engine | shape | function |
 //! | --- | --- | --- |
 //! | [`BudgetView`](bursar::BudgetView) | [`BudgetAnswer`](crate::wire::budget::BudgetAnswer) | [`budget_answer`] |
+//! | [`RefusalCount`](bursar::RefusalCount) | [`RefusalsAnswer`](crate::wire::activity::RefusalsAnswer) | [`refusals_answer`] |
+//! | [`WorkerSeen`](bursar::WorkerSeen) | [`WorkerSeenAnswer`](crate::wire::activity::WorkerSeenAnswer) | [`worker_seen_answer`] |
 //! | [`Receipt`](bursar::Receipt) | [`CommandAnswer`](crate::wire::command::CommandAnswer) | [`command_answer`] |
 //! | [`Issued`](bursar::Issued) | [`IssuedAnswer`](crate::wire::credential::IssuedAnswer) | [`issued_answer`] |
 //! | [`JournalEvent`](bursar::JournalEvent) | [`EventAnswer`](crate::wire::event::EventAnswer) | [`event_answer`] |
@@ -24,6 +26,7 @@
 //! [`bursar::Error`] implements the trait `Classify` of `bursar-core`, and `bursar-wire` turns every error that does into a
 //! [`Problem`](crate::wire::problem::Problem).
 
+mod activity;
 mod budget;
 mod command;
 mod credential;
@@ -34,6 +37,8 @@ mod meter;
 mod queue;
 mod report;
 
+pub(crate) use self::activity::ago;
+pub use self::activity::{refusals_answer, worker_seen_answer};
 pub use self::budget::budget_answer;
 pub use self::command::command_answer;
 pub use self::credential::issued_answer;

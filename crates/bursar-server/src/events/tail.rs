@@ -7,11 +7,11 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bursar::{Bursar, Event, JobId, JournalEvent, Progressed, Queue, Scope, Stream, Tenant};
+use bursar::{Bursar, Event, JobId, JournalEvent, Progressed, Queue, RefusalCount, Scope, Stream, Tenant, Time};
 use bytes::Bytes;
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::convert;
 use crate::in_flight::{Account, BytesInFlight};
@@ -19,6 +19,10 @@ use crate::wire::problem::{Kind, Problem};
 
 /// How often the journal is polled for commits of other processes.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
+/// How often followers are told of refusals.
+const REFUSALS_EVERY: Duration = Duration::from_secs(1);
+/// Limits that followers are told of at once.
+const REFUSALS_TOLD_MAX: usize = 100;
 /// Maximum number of events kept per tenant.
 const KEPT_MAX: usize = 4_096;
 /// Maximum size of the events kept per tenant, in bytes.
@@ -30,7 +34,7 @@ pub(super) const PAGE: usize = 500;
 
 /// An event encoded for listeners, with the properties that channels select by.
 pub(super) struct StreamEvent {
-    /// Its position in the journal; `None` for progress, which is not stored.
+    /// Its position in the journal; `None` for progress and refusals, which are not stored.
     pub(super) position: Option<u64>,
     /// The server-sent event.
     pub(super) frame: Bytes,
@@ -62,6 +66,13 @@ impl StreamEvent {
             json!({ "job": report.job, "fence": report.fence, "percent": percent, "message": message, "data": data });
         let frame = frame(None, "progress", &data);
         StreamEvent { position: None, frame, job: Some(report.job), queue: None, scopes: Vec::new() }
+    }
+
+    /// Encodes how often a limit has refused.
+    fn of_refusals(count: &RefusalCount, now: Time) -> StreamEvent {
+        let data = serde_json::to_value(convert::refusals_answer(count, now)).unwrap_or_default();
+        let frame = frame(None, "refused", &data);
+        StreamEvent { position: None, frame, job: None, queue: None, scopes: vec![count.scope.clone()] }
     }
 }
 
@@ -229,6 +240,7 @@ impl Tails {
         let follower = Follower::new(&tail);
         tails.insert(tenant.clone(), tail.clone());
         tokio::spawn(forward_progress(bursar.clone(), Arc::downgrade(&tail)));
+        tokio::spawn(forward_refusals(bursar.clone(), Arc::downgrade(&tail)));
         tokio::spawn(read_journal(bursar, tenant.clone(), from, tail, self.tails.clone(), self.stop.subscribe()));
         Ok(follower)
     }
@@ -290,6 +302,31 @@ async fn forward_progress(bursar: Bursar, tail: std::sync::Weak<Tail>) {
             Ok(Some(Err(_))) | Err(_) => {}
             Ok(None) => return,
         }
+    }
+}
+
+/// Forwards to a tenant's tail which limits have refused, as long as the tail exists. A limit that refuses often is told once in
+/// [`REFUSALS_EVERY`].
+async fn forward_refusals(bursar: Bursar, tail: std::sync::Weak<Tail>) {
+    let mut refused = bursar.watch_refusals();
+    let mut told = Instant::now();
+    loop {
+        // The timeout ends this task soon after the tail, even if nothing is refused.
+        let changed = timeout(POLL_INTERVAL, refused.changed()).await;
+        let Some(tail) = tail.upgrade() else { return };
+        match changed {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) => return,
+            Err(_) => continue,
+        }
+        let Ok(now) = bursar.now().await else { continue };
+        let since = told.elapsed();
+        told = Instant::now();
+        for count in bursar.refusals().iter().take_while(|count| count.last <= since).take(REFUSALS_TOLD_MAX) {
+            tail.push(StreamEvent::of_refusals(count, now));
+        }
+        drop(tail);
+        tokio::time::sleep(REFUSALS_EVERY).await;
     }
 }
 

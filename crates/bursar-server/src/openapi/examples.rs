@@ -13,6 +13,7 @@ pub(super) fn path_parameter(path: &str) -> Value {
         "budgets" => "room:sales".to_owned(),
         "{type}" => "refused".to_owned(),
         "queues" => "media".to_owned(),
+        "tenants" => "acme".to_owned(),
         "schedules" => "nightly".to_owned(),
         "jobs" => JOB.to_owned(),
         "holds" => HOLD.to_owned(),

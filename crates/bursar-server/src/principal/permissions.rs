@@ -87,6 +87,8 @@ actions! {
     JournalRead = "journal.read"              [Y, Y, N, N, Y, N, N];
     /// Listen to events; each channel is authorized separately.
     EventsListen = "events.listen"            [Y, Y, Y, Y, Y, Y, N];
+    /// List the tenants of the installation.
+    TenantsRead = "tenants.read"              [Y, N, N, N, N, N, N];
     /// Verify the balances of the whole database.
     Verify = "verify"                         [Y, N, N, N, N, N, N];
     /// Read the metrics of the whole installation.

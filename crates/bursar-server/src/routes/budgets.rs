@@ -1,5 +1,6 @@
 //! `/v1/budgets`: definitions, balances, freezes and credits of scopes.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use axum::http::Method;
@@ -17,6 +18,7 @@ use crate::reply::{NoContent, Reply};
 use crate::route::Route;
 use crate::routes::{ReasonQuery, cursor, name_cursor, page_size};
 use crate::suggest;
+use crate::wire::activity::RefusalsAnswer;
 use crate::wire::budget::{
     BudgetAnswer, BudgetBody, CreditBody, CreditedAnswer, ReasonBody, SpendSeriesAnswer, SpendStep, SpentAnswer,
 };
@@ -84,6 +86,7 @@ async fn list(input: Input<(), ListQuery>) -> Result<Reply<Page<BudgetAnswer>>, 
     let found = input.call.bursar().ledger().budgets(&prefix, after.as_ref(), limit).await?;
     let full = found.len() >= limit;
     let items: Vec<BudgetAnswer> = found.iter().map(convert::budget_answer).collect();
+    let items = with_refusals(&input.call, items);
     Ok(Reply::new(Page::of(items, full, |budget| budget.scope.to_string())))
 }
 
@@ -116,7 +119,21 @@ pub(super) async fn known(call: &Call, scope: &Scope) -> Result<BudgetView, Prob
 async fn view(call: &Call, scope: Scope) -> Result<Reply<BudgetAnswer>, Problem> {
     let found = known(call, &scope).await?;
     let tag = found.budget.as_ref().map(Fingerprint::of);
-    Ok(Reply::new(convert::budget_answer(&found)).tagged(tag))
+    let mut answer = with_refusals(call, vec![convert::budget_answer(&found)]);
+    Ok(Reply::new(answer.remove(0)).tagged(tag))
+}
+
+/// Adds how often the limits of budgets have refused since this process started.
+fn with_refusals(call: &Call, mut answers: Vec<BudgetAnswer>) -> Vec<BudgetAnswer> {
+    let now = call.app.clock.now();
+    let mut refusals: HashMap<Scope, Vec<RefusalsAnswer>> = HashMap::new();
+    for count in call.bursar().refusals() {
+        refusals.entry(count.scope.clone()).or_default().push(convert::refusals_answer(&count, now));
+    }
+    for answer in &mut answers {
+        answer.refusals = refusals.remove(&answer.scope).unwrap_or_default();
+    }
+    answers
 }
 
 #[derive(Deserialize, JsonSchema)]

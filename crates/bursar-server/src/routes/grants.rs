@@ -2,14 +2,17 @@
 
 use axum::http::Method;
 use bursar::{GrantId, Op, is_credential, page};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::json;
 
 use crate::call::{Input, NoFields};
 use crate::convert;
+use crate::limits::PAGE_MAX;
 use crate::principal::permissions::Action;
 use crate::reply::{Created, NoContent, Reply};
 use crate::route::Route;
-use crate::routes::{PageQuery, ReasonQuery, cursor, page_size};
+use crate::routes::{ListOrder, ReasonQuery, cursor, page_size};
 use crate::wire::grant::{GrantAnswer, MintBody, MintedAnswer};
 use crate::wire::problem::Problem;
 use crate::wire::{Page, millis};
@@ -41,10 +44,29 @@ async fn mint(input: Input<(), NoFields, MintBody>) -> Result<Created<MintedAnsw
     Ok(Created { answer: convert::minted_answer(&minted), location, replayed: minted.token.is_none() })
 }
 
-async fn list(input: Input<(), PageQuery>) -> Result<Reply<Page<GrantAnswer>>, Problem> {
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListQuery {
+    /// Where the page begins: `next` of the previous page.
+    #[serde(default)]
+    cursor: Option<String>,
+    /// The order of the grants: `oldest` or `newest` first. Default: `oldest`.
+    #[serde(default)]
+    order: ListOrder,
+    /// Maximum number of items, from 1 to 1000. Default: 100.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = PAGE_MAX))]
+    limit: Option<usize>,
+}
+
+async fn list(input: Input<(), ListQuery>) -> Result<Reply<Page<GrantAnswer>>, Problem> {
     let limit = page_size(input.query.limit)?;
     let bursar = input.call.bursar();
-    let found = bursar.grants().list(cursor(input.query.cursor.as_deref())?, limit).await?;
+    let mark = cursor(input.query.cursor.as_deref())?;
+    let found = match input.query.order {
+        ListOrder::Oldest => bursar.grants().list(mark, limit).await?,
+        ListOrder::Newest => bursar.grants().newest(mark, limit).await?,
+    };
     let now = bursar.now().await?;
     let items: Vec<GrantAnswer> = found.iter().map(|grant| GrantAnswer::at(grant, now)).collect();
     Ok(Reply::new(Page::of(items, page::is_full(&found, limit), |grant| grant.id.to_string())))

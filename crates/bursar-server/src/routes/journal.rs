@@ -2,7 +2,7 @@
 //! balances.
 
 use axum::http::Method;
-use bursar::{JournalEvent, Stream};
+use bursar::{JournalEvent, Stream, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -64,34 +64,74 @@ struct JournalQuery {
     /// begins.
     #[serde(default)]
     order: ListOrder,
+    /// Only events at this time or later.
+    #[serde(default)]
+    from: Option<String>,
+    /// Only events before this time.
+    #[serde(default)]
+    to: Option<String>,
     #[serde(default)]
     #[schemars(range(min = 1, max = PAGE_MAX))]
     limit: Option<usize>,
 }
 
+/// The positions of a period. They are some hundred more than its events, because positions follow the clock only roughly.
+struct Period {
+    from: Option<Time>,
+    to: Option<Time>,
+    /// The position after which it begins.
+    after: u64,
+    /// The position before which it ends; `None` for the end of the journal.
+    before: Option<u64>,
+}
+
+impl Period {
+    async fn of(call: &Call, from: Option<String>, to: Option<String>) -> Result<Period, Problem> {
+        let parse = |text: Option<String>| text.map(|text| text.parse::<Time>()).transpose();
+        let (from, to) = (parse(from)?, parse(to)?);
+        let bursar = call.bursar();
+        let after = match from {
+            Some(from) => bursar.journal().position_at(from).await?.saturating_sub(STEP),
+            None => 0,
+        };
+        let before = match to {
+            Some(to) => Some(bursar.journal().position_at(to).await?.saturating_add(STEP)),
+            None => None,
+        };
+        Ok(Period { from, to, after, before })
+    }
+
+    fn includes(&self, at: Time) -> bool {
+        self.from.is_none_or(|from| at >= from) && self.to.is_none_or(|to| at < to)
+    }
+}
+
 async fn read(input: Input<(), JournalQuery>) -> Result<Reply<Page<EventAnswer>>, Problem> {
-    let JournalQuery { after, cursor, stream, kind, order, limit } = input.query;
+    let JournalQuery { after, cursor, stream, kind, order, from, to, limit } = input.query;
     if after.is_some() && cursor.is_some() {
         return Err(Problem::invalid("after".into(), "use either after or cursor, not both"));
     }
     let limit = page_size(limit)?;
+    let period = Period::of(&input.call, from, to).await?;
     let wanted = |event: &&JournalEvent| {
-        stream.as_deref().is_none_or(|stream| is_of(event, stream))
+        period.includes(event.at)
+            && stream.as_deref().is_none_or(|stream| is_of(event, stream))
             && kind.as_deref().is_none_or(|kind| is_kind(event.event.kind(), kind))
     };
     if order == ListOrder::Newest {
         if after.is_some() {
             return Err(Problem::invalid("after".into(), "use cursor with order=newest, not after"));
         }
-        let (events, next) = read_back(&input.call, cursor, limit, &wanted).await?;
+        let (events, next) = read_back(&input.call, &period, cursor, limit, &wanted).await?;
         let items = events.iter().map(convert::event_answer).collect();
         return Ok(Reply::new(Page { items, next: next.map(|next| next.to_string()) }));
     }
-    let after = after.or(cursor).unwrap_or(0);
+    let after = after.or(cursor).unwrap_or(0).max(period.after);
     let (events, at) = input.call.bursar().journal().read(after, limit).await?;
     let items = events.iter().filter(wanted).map(convert::event_answer).collect();
     // The end is reached when the position does not advance.
-    Ok(Reply::new(Page { items, next: (at > after).then(|| at.to_string()) }))
+    let more = at > after && period.before.is_none_or(|before| at < before);
+    Ok(Reply::new(Page { items, next: more.then(|| at.to_string()) }))
 }
 
 /// The most positions that one call searches backwards.
@@ -103,15 +143,17 @@ const STEP: u64 = 500;
 /// first, and the position before which the next page begins.
 async fn read_back(
     call: &Call,
+    period: &Period,
     before: Option<u64>,
     limit: usize,
     wanted: &(dyn Fn(&&JournalEvent) -> bool + Send + Sync),
 ) -> Result<(Vec<JournalEvent>, Option<u64>), Problem> {
     let end = call.app.bursar.health().await?.position;
-    let mut before = before.map_or(end + 1, |before| before.min(end + 1));
+    let mut before = before.unwrap_or(end + 1).min(period.before.unwrap_or(end + 1)).min(end + 1);
+    let first = period.after + 1;
     let last = before.saturating_sub(SEARCHED_MAX);
     let mut found: Vec<JournalEvent> = Vec::new();
-    while before > 1 && before > last {
+    while before > first && before > last {
         // The journal has no gaps, so a step is a range of positions.
         let from = before.saturating_sub(STEP + 1);
         let mut step = Vec::new();
@@ -132,7 +174,7 @@ async fn read_back(
         }
         before = from + 1;
     }
-    Ok((found, (before > 1).then_some(before)))
+    Ok((found, (before > first).then_some(before)))
 }
 
 /// Returns whether an event belongs to a resource: `job:job_…`, an id, or `scope:NAME` for all events that changed the scope.

@@ -13,6 +13,7 @@ mod meter;
 mod problems;
 mod queues;
 mod schedules;
+mod tenants;
 mod tokens;
 mod work;
 
@@ -39,6 +40,7 @@ pub(crate) fn all() -> Vec<Route> {
         queues::routes(),
         schedules::routes(),
         tokens::routes(),
+        tenants::routes(),
         meter::routes(),
         journal::routes(),
         health::routes(),

@@ -1,7 +1,7 @@
 //! `/v1/queues`: settings and statistics of queues.
 
 use axum::http::Method;
-use bursar::{Fingerprint, Op, Queue, QueueConfig};
+use bursar::{Fingerprint, Op, Queue, QueueConfig, Stream};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -12,10 +12,12 @@ use crate::limits::PAGE_MAX;
 use crate::principal::permissions::Action;
 use crate::reply::Reply;
 use crate::route::Route;
+use crate::routes::budgets::{HistoryQuery, history_of};
 use crate::routes::{name_cursor, page_size};
 use crate::suggest;
 use crate::wire::Page;
 use crate::wire::budget::ReasonBody;
+use crate::wire::event::EventAnswer;
 use crate::wire::problem::Problem;
 use crate::wire::queue::{QueueAnswer, QueueBody};
 
@@ -25,6 +27,9 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::new(Method::GET, "/v1/queues", read, "List queues and their statistics by name", list).pages(),
         Route::new(Method::GET, "/v1/queues/{name}", read, "Get a queue and its statistics", show),
+        Route::new(Method::GET, "/v1/queues/{name}/history", read, "List a queue's changes, newest first", history)
+            .always_there()
+            .pages(),
         Route::new(Method::PUT, "/v1/queues/{name}", write, "Create or replace a queue", define)
             .takes_if_match()
             .ignores(QueueAnswer::READ_ONLY)
@@ -113,6 +118,11 @@ async fn view(call: &Call, queue: Queue, query: &FiguresQuery) -> Result<Reply<Q
     let figures = bursar.queues().figures(&queue, minutes).await?;
     let tag = Fingerprint::of(&config);
     Ok(Reply::new(convert::queue_answer(queue, &config, &figures, query.series)).tagged(Some(tag)))
+}
+
+async fn history(input: Input<Queue, HistoryQuery>) -> Result<Reply<Page<EventAnswer>>, Problem> {
+    let stream = Stream::Queue(input.call.context.tenant.clone(), input.parameter);
+    history_of(&input.call, &stream, input.query).await
 }
 
 async fn define(input: Input<Queue, NoFields, QueueBody>) -> Result<Reply<QueueAnswer>, Problem> {

@@ -71,21 +71,21 @@ async fn a_listener_that_does_not_read_is_dropped() {
 on_both_engines!(events_are_ordered_and_resumable, channels_select_events_and_are_authorized);
 
 /// An open event stream.
-struct EventStream {
+pub(crate) struct EventStream {
     connection: Connection,
     text: String,
 }
 
 /// A received event.
 #[derive(Debug)]
-struct ReceivedEvent {
+pub(crate) struct ReceivedEvent {
     id: Option<u64>,
-    kind: String,
-    data: Value,
+    pub(crate) kind: String,
+    pub(crate) data: Value,
 }
 
 impl EventStream {
-    async fn open(server: &TestServer, token: &str, channels: &str, last: Option<u64>) -> EventStream {
+    pub(crate) async fn open(server: &TestServer, token: &str, channels: &str, last: Option<u64>) -> EventStream {
         let (bearer, last) = (format!("Bearer {token}"), last.map(|last| last.to_string()));
         let mut headers = vec![("Authorization", bearer.as_str())];
         headers.extend(last.iter().map(|last| ("Last-Event-ID", last.as_str())));
@@ -95,7 +95,7 @@ impl EventStream {
         EventStream { connection, text: String::new() }
     }
 
-    async fn next(&mut self) -> ReceivedEvent {
+    pub(crate) async fn next(&mut self) -> ReceivedEvent {
         loop {
             if let Some((frame, rest)) = self.text.split_once("\n\n") {
                 let field = |name: &str| frame.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);

@@ -21,6 +21,7 @@ mod openapi;
 mod permissions;
 mod quotas;
 mod schema_check;
+mod seen;
 mod tenant_isolation;
 mod tenants;
 mod test_server;

@@ -100,6 +100,10 @@ impl Read for SimStore {
         Ok(self.world.state().tables.list_namespaces(tenant, after, limit))
     }
 
+    async fn list_newest_grants(&self, _: &Tenant, _: GrantId, _: usize) -> Result<Vec<Grant>, StoreError> {
+        not_simulated()
+    }
+
     async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
         Ok(self.world.state().tables.jobs.get(&id).cloned())
     }

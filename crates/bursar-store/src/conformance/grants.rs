@@ -1,6 +1,7 @@
 //! Grants: minted, redeemed once, revoked, purged.
 
 use bursar_core::answer::Outcome;
+use bursar_core::credential::before_all;
 use bursar_core::grant::{GrantFault, Token};
 use bursar_core::id::GrantId;
 use bursar_core::name::{Purpose, Subject};
@@ -81,6 +82,23 @@ pub(super) async fn bad_tokens_get_the_same_answer(world: World) {
     assert_eq!(fault(refused), GrantFault::Expired);
     messages.dedup();
     assert_eq!(messages.len(), 1, "the messages must not differ: {messages:?}");
+}
+
+pub(super) async fn grants_are_listed_from_either_end(world: World) {
+    for id in 1..=5 {
+        world.apply(mint(id, &format!("\"{}\"", "x".repeat(2_000))).1).await;
+    }
+    let tenant = bursar_core::name::Tenant::built_in();
+    let ids = |grants: Vec<bursar_core::grant::Grant>| grants.iter().map(|grant| grant.id.0).collect::<Vec<_>>();
+    let oldest = world.store.list_grants(&tenant, Some(GrantId(1)), 2).await.expect("works");
+    assert_eq!(ids(oldest), [2, 3]);
+    let newest = world.store.list_newest_grants(&tenant, before_all(), 2).await.expect("works");
+    assert!(newest.iter().all(|grant| !grant.payload.is_elsewhere()), "payloads are attached");
+    assert_eq!(ids(newest), [5, 4]);
+    let rest = world.store.list_newest_grants(&tenant, GrantId(4), 10).await.expect("works");
+    assert_eq!(ids(rest), [3, 2, 1]);
+    let other = bursar_core::name::Tenant::new("globex").expect("valid");
+    assert_eq!(world.store.list_newest_grants(&other, before_all(), 10).await.expect("works"), []);
 }
 
 pub(super) async fn revoked_and_purged_grants_cannot_be_redeemed(world: World) {

@@ -88,6 +88,7 @@ cases! {
     grants::token_is_redeemed_once,
     grants::bad_tokens_get_the_same_answer,
     grants::revoked_and_purged_grants_cannot_be_redeemed,
+    grants::grants_are_listed_from_either_end,
     grants::expired_grant_stays_expired_when_the_clock_is_set_back,
     credentials::credential_is_rotated_with_an_overlap,
     credentials::credentials_are_separate_from_grants,

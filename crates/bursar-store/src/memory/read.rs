@@ -98,6 +98,18 @@ impl Read for MemoryStore {
         Ok(page::cut(all.take(limit).cloned().collect(), limit))
     }
 
+    async fn list_newest_grants(
+        &self,
+        tenant: &Tenant,
+        before: GrantId,
+        limit: usize,
+    ) -> Result<Vec<Grant>, StoreError> {
+        let tables = self.tables();
+        let older = tables.grants.range(..before).rev().map(|(_, grant)| grant);
+        let all = older.filter(|grant| grant.tenant == *tenant);
+        Ok(page::cut(all.take(limit).cloned().collect(), limit))
+    }
+
     async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
         Ok(self.tables().jobs.get(&id).cloned())
     }

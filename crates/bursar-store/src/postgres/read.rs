@@ -176,21 +176,19 @@ impl Read for PostgresStore {
         after: Option<GrantId>,
         limit: usize,
     ) -> Result<Vec<Grant>, StoreError> {
-        let mut conn = self.acquire().await?;
-        let rows: Vec<(Vec<u8>,)> = sqlx::query_as(
-            "SELECT data FROM bursar.grants WHERE tenant = $1 AND ($2::uuid IS NULL OR id > $2) ORDER BY id LIMIT $3",
-        )
-        .bind(tenant.as_str())
-        .bind(after.map(|id| Uuid::from_u128(id.0)))
-        .bind(sql_limit(limit))
-        .fetch_all(&mut *conn)
-        .await
-        .map_err(store_error)?;
-        let mut grants = rows.iter().map(|(data,)| Grant::unpack(data)).collect::<Result<Vec<_>, _>>()?;
-        let detached = |grant: &mut Grant| Vec::from_iter(grant.payload.is_elsewhere().then_some(grant.id.0));
-        cut_page(&mut conn, &mut grants, limit, detached).await.map_err(store_error)?;
-        attach_payloads(&mut conn, &mut grants, |grant| grant.id.0).await.map_err(store_error)?;
-        Ok(grants)
+        let sql =
+            "SELECT data FROM bursar.grants WHERE tenant = $1 AND ($2::uuid IS NULL OR id > $2) ORDER BY id LIMIT $3";
+        self.read_grants(sql, tenant, after, limit).await
+    }
+
+    async fn list_newest_grants(
+        &self,
+        tenant: &Tenant,
+        before: GrantId,
+        limit: usize,
+    ) -> Result<Vec<Grant>, StoreError> {
+        let sql = "SELECT data FROM bursar.grants WHERE tenant = $1 AND id < $2 ORDER BY id DESC LIMIT $3";
+        self.read_grants(sql, tenant, Some(before), limit).await
     }
 
     async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
@@ -308,6 +306,29 @@ impl Read for PostgresStore {
 }
 
 impl PostgresStore {
+    /// Reads the grants that a statement selects by tenant, id and limit.
+    async fn read_grants(
+        &self,
+        sql: &'static str,
+        tenant: &Tenant,
+        mark: Option<GrantId>,
+        limit: usize,
+    ) -> Result<Vec<Grant>, StoreError> {
+        let mut conn = self.acquire().await?;
+        let rows: Vec<(Vec<u8>,)> = sqlx::query_as(sql)
+            .bind(tenant.as_str())
+            .bind(mark.map(|id| Uuid::from_u128(id.0)))
+            .bind(sql_limit(limit))
+            .fetch_all(&mut *conn)
+            .await
+            .map_err(store_error)?;
+        let mut grants = rows.iter().map(|(data,)| Grant::unpack(data)).collect::<Result<Vec<_>, _>>()?;
+        let detached = |grant: &mut Grant| Vec::from_iter(grant.payload.is_elsewhere().then_some(grant.id.0));
+        cut_page(&mut conn, &mut grants, limit, detached).await.map_err(store_error)?;
+        attach_payloads(&mut conn, &mut grants, |grant| grant.id.0).await.map_err(store_error)?;
+        Ok(grants)
+    }
+
     async fn view(
         &self,
         conn: &mut PgConnection,

@@ -79,7 +79,20 @@ impl Read for SqliteStore {
         limit: usize,
     ) -> Result<Vec<Grant>, StoreError> {
         let tenant = tenant.clone();
-        self.in_snapshot(move |shared, conn| grants(shared, conn, &tenant, after, limit)).await
+        let sql = "SELECT data FROM bursar_grants WHERE tenant = ?1 AND id > ?2 ORDER BY id LIMIT ?3";
+        let after = after.unwrap_or(GrantId(0));
+        self.in_snapshot(move |shared, conn| grants(shared, conn, sql, &tenant, after, limit)).await
+    }
+
+    async fn list_newest_grants(
+        &self,
+        tenant: &Tenant,
+        before: GrantId,
+        limit: usize,
+    ) -> Result<Vec<Grant>, StoreError> {
+        let tenant = tenant.clone();
+        let sql = "SELECT data FROM bursar_grants WHERE tenant = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3";
+        self.in_snapshot(move |shared, conn| grants(shared, conn, sql, &tenant, before, limit)).await
     }
 
     async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
@@ -274,14 +287,13 @@ fn live_holds(
 fn grants(
     shared: &Shared,
     conn: &Connection,
+    sql: &str,
     tenant: &Tenant,
-    after: Option<GrantId>,
+    mark: GrantId,
     limit: usize,
 ) -> Result<Vec<Grant>, StoreError> {
-    let sql = "SELECT data FROM bursar_grants WHERE tenant = ?1 AND id > ?2 ORDER BY id LIMIT ?3";
     let rows = shared.rows(conn);
-    let after = after.map_or([0; 16], |after| id(after.0));
-    let found: Vec<Grant> = rows.all(sql, params![tenant.as_str(), after, limit as i64], |row| unpack(row, 0))?;
+    let found: Vec<Grant> = rows.all(sql, params![tenant.as_str(), id(mark.0), limit as i64], |row| unpack(row, 0))?;
     fill_page(found, limit, |grant| {
         let owner = grant.id.0;
         rows.attach(grant, owner).map(Some)

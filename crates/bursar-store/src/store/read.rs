@@ -63,6 +63,13 @@ pub trait Read: Send + Sync + 'static {
         after: Option<GrantId>,
         limit: usize,
     ) -> Result<Vec<Grant>, StoreError>;
+    /// Lists the grants of a tenant before an id, the newest first.
+    async fn list_newest_grants(
+        &self,
+        tenant: &Tenant,
+        before: GrantId,
+        limit: usize,
+    ) -> Result<Vec<Grant>, StoreError>;
 
     /// Returns a job, live or finished.
     async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError>;

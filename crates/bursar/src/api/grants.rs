@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bursar_core::answer::Answer;
 use bursar_core::bounds::SWEEP_MAX;
-use bursar_core::credential::is_credential;
+use bursar_core::credential::{before_all, is_credential};
 use bursar_core::grant::{Grant, Token};
 use bursar_core::id::GrantId;
 use bursar_core::name::{IdempotencyKey, Purpose, Subject};
@@ -114,6 +114,12 @@ impl Grants<'_> {
         // Credentials are rows of the same table, with ids above those of all grants.
         found.retain(|grant| !is_credential(grant.id));
         Ok(found)
+    }
+
+    /// Lists grants of this tenant before an id, the newest first, at most `limit` (at most 1,000).
+    pub async fn newest(&self, before: Option<GrantId>, limit: usize) -> Result<Vec<Grant>, Error> {
+        let before = before.unwrap_or(before_all()).min(before_all());
+        Ok(self.0.inner.store.list_newest_grants(&self.0.context.tenant, before, limit.min(1_000)).await?)
     }
 
     /// Deletes this tenant's expired grants and credentials, and returns how many. Each page of grants is a commit.

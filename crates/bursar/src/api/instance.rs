@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use bursar_core::answer::{Answer, Outcome};
 use bursar_core::context::{Actor, Context};
+use bursar_core::credential::before_all;
 use bursar_core::decide::Rules;
 use bursar_core::id::IdSource;
 use bursar_core::job::JobState;
-use bursar_core::name::Tenant;
+use bursar_core::name::{Name, Scope, Tenant};
 use bursar_core::refusal::Invalid;
 use bursar_core::request::Request;
 use bursar_core::time::{Span, Time};
@@ -33,6 +34,7 @@ use crate::engine::{Counters, Engine, EngineOptions, Vitals};
 use crate::error::Error;
 use crate::ids::RandomIds;
 use crate::maintenance::{self, Swept, Tended};
+use crate::observed::{Observed, RefusalCount, WorkerSeen};
 use crate::wakeup::{BudgetWaiters, Feed, LeaseWaiters, Notices};
 
 /// An open instance of Bursar on one database. Clones are cheap and share everything but the context (tenant, actor,
@@ -50,6 +52,7 @@ pub(crate) struct Inner {
     pub(crate) feed: Feed,
     pub(crate) lease_waiters: Arc<LeaseWaiters>,
     pub(crate) budget_waiters: Arc<BudgetWaiters>,
+    pub(crate) observed: Arc<Observed>,
     pub(crate) rules: Rules,
     /// Permits for reservations on PostgreSQL, each of which takes a connection.
     reservations: Semaphore,
@@ -59,6 +62,9 @@ pub(crate) struct Inner {
     /// The runtime in which the instance was opened, and in which its background tasks run.
     pub(crate) runtime: Handle,
 }
+
+/// A name after which hardly any scope comes in the order of bytes, to find the next tenant. One that does costs one more look-up.
+const LAST_SCOPE: &str = "\u{10ffff}";
 
 /// The most reservations that have a connection at the same time: half of the store's, so that the committers always find one.
 const RESERVATIONS_MAX: usize = 4;
@@ -176,17 +182,57 @@ impl Bursar {
         self.inner.engine.vitals(self.inner.lease_waiters.count())
     }
 
+    /// Returns how often limits and freezes have refused requests of this process and tenant since the instance was opened, the latest
+    /// refusal first. Refusals change no row, so that other processes and the time before are not known. Requests in transactions of
+    /// their callers do not count.
+    pub fn refusals(&self) -> Vec<RefusalCount> {
+        self.inner.observed.refusals(&self.context.tenant)
+    }
+
+    /// Returns a watch on a number that changes with each refusal that [`Bursar::refusals`] counts, of any tenant.
+    pub fn watch_refusals(&self) -> watch::Receiver<u64> {
+        self.inner.observed.watch_refusals()
+    }
+
+    /// Returns the workers of this tenant that have asked this process for jobs within the last hour: first those that wait.
+    pub fn workers_seen(&self) -> Vec<WorkerSeen> {
+        self.inner.observed.workers(&self.context.tenant)
+    }
+
+    /// Returns how long ago the instance was opened, which is when it began to count.
+    pub fn open_for(&self) -> Duration {
+        self.inner.observed.age()
+    }
+
     /// Returns the number of jobs in each state, over all tenants.
     pub async fn job_counts(&self) -> Result<Vec<(JobState, i64)>, Error> {
         Ok(self.inner.store.job_counts().await?)
     }
 
-    /// Returns the tenants that have scopes, in order. It reads at most the first `limit` scopes of all tenants.
-    pub async fn tenants(&self, limit: usize) -> Result<Vec<Tenant>, Error> {
-        let scopes = self.inner.store.list_scope_keys(None, limit).await?;
-        let mut tenants: Vec<Tenant> = scopes.into_iter().map(|(tenant, _)| tenant).collect();
-        tenants.dedup();
+    /// Returns the tenants that have scopes, after a name and in order, at most `limit`. Each one is a look-up in an index, however many
+    /// scopes it has. A tenant that only has jobs, schedules or tokens is not listed.
+    pub async fn tenants(&self, after: Option<&Tenant>, limit: usize) -> Result<Vec<Tenant>, Error> {
+        let last = Scope::stored(LAST_SCOPE)?;
+        let mut tenants: Vec<Tenant> = Vec::new();
+        let mut after = after.map(|tenant| (tenant.clone(), last.clone()));
+        while tenants.len() < limit {
+            let next = self.inner.store.list_scope_keys(after.as_ref(), 1).await?;
+            let Some((tenant, scope)) = next.into_iter().next() else { break };
+            if after.as_ref().is_none_or(|(before, _)| *before != tenant) {
+                tenants.push(tenant.clone());
+            }
+            after = Some((tenant, scope.max(last.clone())));
+        }
         Ok(tenants)
+    }
+
+    /// Returns whether this tenant has a scope, a queue, a schedule or a credential.
+    pub async fn tenant_is_known(&self) -> Result<bool, Error> {
+        let (store, tenant) = (&self.inner.store, &self.context.tenant);
+        Ok(!store.list_scopes(tenant, "", None, 1).await?.is_empty()
+            || !store.list_queues(tenant, None, 1).await?.is_empty()
+            || !store.list_schedules(tenant, None, 1).await?.is_empty()
+            || !store.list_grants(tenant, Some(before_all()), 1).await?.is_empty())
     }
 
     /// Verifies that the stored balances equal the sums of holds and postings.
@@ -331,7 +377,8 @@ impl Bursar {
         let budget_waiters = Arc::new(BudgetWaiters::default());
         let feed = Feed::new(lease_waiters.clone(), budget_waiters.clone());
         let lock_timeout = engine.lock_timeout;
-        let engine = Engine::start(store.clone(), feed.clone(), engine);
+        let observed = Observed::new();
+        let engine = Engine::start(store.clone(), feed.clone(), observed.clone(), engine);
         let inner = Arc::new(Inner {
             backend,
             store,
@@ -339,6 +386,7 @@ impl Bursar {
             feed,
             lease_waiters,
             budget_waiters,
+            observed,
             rules,
             reservations: Semaphore::new(RESERVATIONS_MAX),
             lock_timeout,

@@ -185,19 +185,26 @@ impl Journal<'_> {
         }
     }
 
-    async fn entry(&self, id: CommandId) -> Result<Option<Arc<Entry>>, Error> {
+    /// Returns the position after which the events of an instant and later ones are, of all tenants. Positions follow the clock, except
+    /// for small deviations, so that some events near the instant may be on the other side.
+    pub async fn position_at(&self, at: Time) -> Result<u64, Error> {
         let store = &self.0.inner.store;
-        // Binary search for the first row near that instant. Positions follow the clock, except for small deviations.
-        let from = id.at().before(SEARCH_BEFORE);
+        // A binary search: some twenty look-ups, however long the journal is.
         let (mut low, mut high) = (0, store.health().await?.position);
         while low < high {
             let middle = low + (high - low) / 2;
             match store.list_journal(middle, 1).await?.first() {
-                Some(row) if row.batch.at < from => low = middle + 1,
+                Some(row) if row.batch.at < at => low = middle + 1,
                 _ => high = middle,
             }
         }
-        let (mut after, until) = (low.saturating_sub(1), id.at().after(SEARCH_AFTER));
+        Ok(low)
+    }
+
+    async fn entry(&self, id: CommandId) -> Result<Option<Arc<Entry>>, Error> {
+        let store = &self.0.inner.store;
+        let start = self.position_at(id.at().before(SEARCH_BEFORE)).await?;
+        let (mut after, until) = (start.saturating_sub(1), id.at().after(SEARCH_AFTER));
         for _ in 0..COMMAND_PAGES_MAX {
             let page = store.list_journal(after, PAGE).await?;
             let found = page.iter().flat_map(|row| &row.batch.entries).find(|entry| entry.id == id);

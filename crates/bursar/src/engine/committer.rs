@@ -19,12 +19,14 @@ use super::lock_waiters::WAITS_MAX;
 use super::metrics::{Metrics, count};
 use super::queue::{Pending, Queue};
 use crate::error::Error;
+use crate::observed::Observed;
 use crate::wakeup::Feed;
 
 /// The state that the committers and the lock waiters share.
 pub(super) struct Shared {
     pub(super) store: Arc<dyn Store>,
     feed: Feed,
+    observed: Arc<Observed>,
     pub(super) options: EngineOptions,
     queue: Mutex<Queue>,
     /// Notified when a request is queued, or when a committer releases the keys of its batch.
@@ -109,10 +111,11 @@ pub(super) async fn commit_batches(shared: Arc<Shared>) {
 }
 
 impl Shared {
-    pub(super) fn new(store: Arc<dyn Store>, feed: Feed, options: EngineOptions) -> Shared {
+    pub(super) fn new(store: Arc<dyn Store>, feed: Feed, observed: Arc<Observed>, options: EngineOptions) -> Shared {
         Shared {
             store,
             feed,
+            observed,
             options,
             queue: Mutex::default(),
             wake: Notify::new(),
@@ -249,6 +252,7 @@ impl Shared {
             }
             Err(Error::Refused(refusal)) => {
                 count(&self.metrics.refused);
+                self.observed.refused(request, refusal);
                 log_refusal(request, refusal);
             }
             Err(_) => drop(self.metrics.failed.fetch_add(1, Ordering::Relaxed)),

@@ -28,6 +28,7 @@ use self::committer::{Shared, commit_batches};
 pub use self::histogram::{Distribution, Histogram};
 pub use self::metrics::{Counters, Vitals};
 use crate::error::Error;
+use crate::observed::Observed;
 use crate::wakeup::Feed;
 
 /// The bounds of the engine.
@@ -49,9 +50,9 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    pub(crate) fn start(store: Arc<dyn Store>, feed: Feed, options: EngineOptions) -> Engine {
+    pub(crate) fn start(store: Arc<dyn Store>, feed: Feed, observed: Arc<Observed>, options: EngineOptions) -> Engine {
         let count = options.committers.max(1);
-        let shared = Arc::new(Shared::new(store, feed, options));
+        let shared = Arc::new(Shared::new(store, feed, observed, options));
         let mut committers = JoinSet::new();
         for _ in 0..count {
             committers.spawn(commit_batches(shared.clone()));

@@ -16,6 +16,11 @@ use crate::wakeup::feed::{ProgressNotices, Progressed};
 impl Jobs<'_> {
     /// Leases jobs that are ready now. Each belongs to the caller until its lease expires; a heartbeat renews it.
     pub async fn lease(&self, request: LeaseRequest) -> Result<Leased, Error> {
+        let _asks = self.0.inner.observed.asks(&self.0.context.tenant, &request);
+        self.try_lease(request).await
+    }
+
+    async fn try_lease(&self, request: LeaseRequest) -> Result<Leased, Error> {
         match self.0.execute(Op::Lease(request)).await? {
             Answer::Leased(leased) => Ok(leased),
             other => Err(unexpected(&other)),
@@ -26,10 +31,11 @@ impl Jobs<'_> {
     /// are returned to their queue.
     pub async fn lease_wait(&self, request: LeaseRequest, wait: Duration) -> Result<Leased, Error> {
         let deadline = Instant::now() + wait.min(WAIT_MAX.into());
+        let _waits = self.0.inner.observed.asks(&self.0.context.tenant, &request);
         // The worker joins before it tries to lease, so that it misses no job that becomes ready in between.
         let waiter = self.0.inner.lease_waiters.join(&self.0.context.tenant, &request)?;
         loop {
-            let leased = self.lease(request.clone()).await?;
+            let leased = self.try_lease(request.clone()).await?;
             if leased.jobs.len() >= request.capacity as usize {
                 waiter.wake_next();
             }
