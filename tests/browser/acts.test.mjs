@@ -56,7 +56,7 @@ describe('acts', () => {
 
   test('limits are changed as they are written, and the rest of the budget stays', async () => {
     await visitor.open('/budgets/acme%2Flab');
-    await visitor.act('Change limits', { limit: '12.50usd:lifetime 2usd:rolling:1h', reason: 'autumn plan' });
+    await visitor.act('Change limits', { limits: [['12.50', 'lifetime'], ['2', 'rolling:1h']], reason: 'autumn plan' });
     assert.match(await visitor.flash(), /limits of acme\/lab are changed/);
     const budget = await api.get('/v1/budgets/acme%2Flab');
     const limits = budget.limits.map(({ amount, window, length_ms }) => [amount, window, length_ms]);
@@ -64,8 +64,9 @@ describe('acts', () => {
     assert.deepEqual([budget.parent, budget.unit, budget.thresholds], ['acme', 'usd', [80]]);
     await journaled('budget.defined', 'autumn plan', 'acme/lab');
     // What the form offers is what it accepts: sending it as it stands changes nothing.
-    const field = visitor.page.locator('form[action$="/limits"] [name=limit]');
-    assert.equal(await field.inputValue(), '12.50usd:lifetime 2.00usd:rolling:1h');
+    const values = (name) => visitor.page.locator(`form[action$="/limits"] [name=${name}]`).evaluateAll((inputs) => inputs.map((input) => input.value));
+    assert.deepEqual(await values('amount'), ['12.50', '2.00', '']);
+    assert.deepEqual(await values('window'), ['lifetime', 'rolling:1h', '']);
     await visitor.act('Change limits', { reason: 'no change' });
     assert.deepEqual((await api.get('/v1/budgets/acme%2Flab')).limits, budget.limits);
   });
@@ -73,7 +74,7 @@ describe('acts', () => {
   test('limits that cannot be read are refused with what to write, and change nothing', async () => {
     const before = await api.get('/v1/budgets/acme%2Flab');
     await visitor.open('/budgets/acme%2Flab');
-    await visitor.act('Change limits', { limit: 'lots' });
+    await visitor.act('Change limits', { limits: [['lots', 'day']] });
     const text = await visitor.flash();
     assert.ok(text.length > 10);
     assert.doesNotMatch(text, /i64|invalid digit|ParseInt/);
@@ -81,12 +82,55 @@ describe('acts', () => {
     assert.deepEqual((await api.get('/v1/budgets/acme%2Flab')).limits, before.limits);
   });
 
+  test('a row of limits is added, emptied and removed', async () => {
+    await visitor.open('/budgets/acme%2Flab');
+    await visitor.page.locator('summary', { hasText: 'Change limits' }).click();
+    const rows = visitor.page.locator('form[action$="/limits"] [data-row]');
+    const before = await rows.count();
+    await visitor.page.getByRole('button', { name: 'Add a limit' }).click();
+    assert.equal(await rows.count(), before + 1);
+    assert.ok(await rows.nth(before).locator('[name=amount]').evaluate((input) => input === document.activeElement && input.value === ''));
+    while ((await rows.count()) > 1) await rows.first().getByRole('button', { name: 'Remove this limit' }).click();
+    await rows.first().locator('[name=amount]').fill('7');
+    await rows.first().getByRole('button', { name: 'Remove this limit' }).click();
+    assert.equal(await rows.count(), 1, 'the last row stays');
+    assert.equal(await rows.first().locator('[name=amount]').inputValue(), '');
+  });
+
+  test('limits are changed without a script', async () => {
+    const plain = await Visitor.signedIn(browser, server, await server.key('plain', 'admin'), { javaScriptEnabled: false });
+    await api.budget('plain', { unit: 'usd', limits: [{ amount: 10 * USD, window: 'day' }, { amount: 5 * USD, window: 'rolling', length_ms: 3_600_000 }] });
+    await plain.open('/budgets/plain');
+    await plain.page.locator('summary', { hasText: 'Change limits' }).click();
+    const form = plain.page.locator('form[action$="/limits"]');
+    assert.ok(!(await form.getByRole('button', { name: 'Add a limit' }).isVisible()), 'a button that needs a script');
+    // An empty amount removes the first limit, and the spare row adds one.
+    await form.locator('[name=amount]').nth(0).fill('');
+    await form.locator('[name=amount]').nth(2).fill('2.5');
+    await form.locator('[name=window]').nth(2).fill('month');
+    await plain.submit(form.locator('.form-acts button'));
+    const limits = (await api.get('/v1/budgets/plain')).limits.map(({ amount, window }) => [amount, window]);
+    assert.deepEqual(limits, [[5 * USD, 'rolling'], [2.5 * USD, 'month']]);
+    // The message is closed without a script as well.
+    await plain.submit(plain.page.getByRole('link', { name: 'Close this message' }));
+    assert.equal(await plain.page.locator('.flash').count(), 0);
+    await plain.leave();
+  });
+
+  test('a message is closed', async () => {
+    await visitor.open('/budgets/acme%2Flab');
+    await visitor.act('Credit', { amount: '0.10' });
+    await visitor.page.getByRole('link', { name: 'Close this message' }).click();
+    assert.equal(await visitor.page.locator('.flash').count(), 0);
+    assert.match(visitor.page.url(), /acme%2Flab$/);
+  });
+
   test('units are credited to a budget', async () => {
     await visitor.open('/budgets/acme%2Flab');
     await visitor.act('Credit', { amount: '1.50', reason: 'refund of a failed call' });
     assert.match(await visitor.flash(), /\$1\.50 credited to acme\/lab/);
     const budget = await api.get('/v1/budgets/acme%2Flab');
-    assert.equal(budget.balances.find((balance) => balance.window === 'lifetime').posted, 2_500_000);
+    assert.equal(budget.balances.find((balance) => balance.window === 'lifetime').posted, 2_400_000);
     const credited = (await api.get('/v1/journal?limit=1000')).items.filter((event) => event.reason === 'refund of a failed call');
     assert.equal(credited.length, 1);
     assert.equal(credited[0].actor.id, 'dana');
@@ -95,24 +139,26 @@ describe('acts', () => {
   test('a new budget is defined by a form', async () => {
     await visitor.open('/budgets');
     await visitor.page.getByRole('link', { name: 'New budget' }).click();
-    for (const [name, value] of Object.entries({ scope: 'acme/new', parent: 'acme', unit: 'usd', limit: '25usd:month@Europe/Berlin', reason: 'a new team' })) {
+    for (const [name, value] of Object.entries({ scope: 'acme/new', parent: 'acme', unit: 'usd', reason: 'a new team' })) {
       await visitor.page.fill(`main [name=${name}]`, value);
     }
+    await visitor.fillLimits(visitor.page.locator('main form.form'), [['25', 'month@Europe/Berlin'], ['1.5', 'hour'], ['100', 'lifetime']]);
     await visitor.submit(visitor.page.getByRole('button', { name: 'Define' }));
     assert.match(await visitor.flash(), /acme\/new is defined/);
-    const [limit] = (await api.get('/v1/budgets/acme%2Fnew')).limits;
-    assert.deepEqual([limit.amount, limit.window, limit.zone], [25 * USD, 'month', 'Europe/Berlin']);
+    const limits = (await api.get('/v1/budgets/acme%2Fnew')).limits.map(({ amount, window, zone }) => [amount, window, zone]);
+    assert.deepEqual(limits, [[25 * USD, 'month', 'Europe/Berlin'], [1.5 * USD, 'hour', 'UTC'], [100 * USD, 'lifetime', undefined]]);
     await journaled('budget.defined', 'a new team', 'acme/new');
   });
 
   test('a form for a new budget that is refused keeps what was typed', async () => {
     await visitor.open('/budgets/new');
     await visitor.page.fill('main [name=scope]', 'acme/typo');
-    await visitor.page.fill('main [name=limit]', '25usd:fortnight');
+    await visitor.fillLimits(visitor.page.locator('main form.form'), [['25', 'fortnight']]);
     await visitor.submit(visitor.page.getByRole('button', { name: 'Define' }));
     assert.equal(await visitor.page.locator('.flash[role=alert]').count(), 1);
     assert.equal(await visitor.page.locator('main [name=scope]').inputValue(), 'acme/typo');
-    assert.equal(await visitor.page.locator('main [name=limit]').inputValue(), '25usd:fortnight');
+    assert.equal(await visitor.page.locator('main [name=amount]').first().inputValue(), '25');
+    assert.equal(await visitor.page.locator('main [name=window]').first().inputValue(), 'fortnight');
   });
 
   test('a queue is paused and resumed', async () => {
@@ -290,6 +336,23 @@ describe('acts', () => {
     const events = (await api.get('/v1/journal?kind=grant&limit=1000&order=newest')).items.slice(0, 2);
     assert.deepEqual(events.map((event) => [event.kind, event.actor.id]), [['grant.revoked', 'dana'], ['grant.minted', 'dana']]);
     assert.deepEqual(events.map((event) => event.reason).filter(Boolean).reverse(), wanted);
+  });
+
+  test('the form of a key says what each role may do, and takes an expiry', async () => {
+    await visitor.open('/tokens');
+    await visitor.page.locator('summary', { hasText: 'New key' }).click();
+    const role = (name) => visitor.page.locator('label.role', { has: visitor.page.locator(`[value=${name}]`) }).innerText();
+    assert.match(await role('viewer'), /^viewer\s+read budgets, .*journal$/);
+    assert.match(await role('agent'), /submit commands; enqueue jobs; read/);
+    assert.doesNotMatch(await role('agent'), /cancel/);
+    assert.match(await role('admin'), /change budgets, grants, queues, schedules, tokens/);
+    await visitor.page.keyboard.press('Escape');
+    await visitor.act('New key', { name: 'brief', role: 'viewer', expires: '2h' });
+    const key = (await api.get('/v1/keys?limit=1000')).items.find((key) => key.name === 'brief');
+    const hours = (Date.parse(key.expires_at) - Date.now()) / 3_600_000;
+    assert.ok(hours > 1.9 && hours < 2.1, key.expires_at);
+    await visitor.act('New worker', { name: 'brief-worker', expires: 'soon' });
+    assert.match(await visitor.flash(), /expiry .*soon/);
   });
 
   test('reloading the page of a new key makes no second one', async () => {

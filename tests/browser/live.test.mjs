@@ -67,6 +67,45 @@ describe('live pages', () => {
     await closed(visitor);
   });
 
+  test('a budget shows refusals as they come, although nothing is written for them', async () => {
+    await api.budget('capped', { unit: 'usd', limits: LIFETIME });
+    const visitor = await opened('/budgets/capped');
+    await visitor.sees('#refused', '0');
+    const newest = async () => (await api.get('/v1/journal?limit=1&order=newest')).items[0].position;
+    const before = await newest();
+    for (let number = 1; number <= 2; number += 1) {
+      const refused = await api.send('POST', '/v1/commands', { charges: [{ scope: 'capped', amount: 51 * USD }] });
+      assert.equal(refused.status, 409);
+      await visitor.sees('#refused', number === 1 ? /1 time(?!s)/ : /2 times/);
+    }
+    assert.equal(await newest(), before, 'the journal has no new event');
+    await closed(visitor);
+  });
+
+  test('the counts of states change while a list of jobs stays as it is', async () => {
+    await api.enqueue('counted', 'count.one');
+    const visitor = await opened('/jobs?queue=counted');
+    await visitor.sees('#count-queued', '1');
+    await api.enqueue('counted', 'count.two');
+    await visitor.sees('#count-queued', '2');
+    assert.equal(await visitor.page.locator('#jobs tbody tr').count(), 1, 'the new job is announced, not inserted');
+    await closed(visitor);
+  });
+
+  test('a worker that waits for jobs is seen, and when it has one', async () => {
+    const visitor = await opened('/workers');
+    const waits = api.post('/v1/jobs/lease', { queues: ['idle'], kinds: ['idle.*'], worker: 'patient', capacity: 1, wait_ms: 10_000 });
+    // Waiting writes nothing, so that the page learns of it with the next event.
+    await api.enqueue('media', 'video.other');
+    await visitor.sees('#workers tr:has-text("patient")', 'waiting');
+    await api.enqueue('idle', 'idle.one');
+    const { jobs } = await waits;
+    await visitor.sees('#workers tr:has-text("patient")', 'working');
+    await api.complete(jobs[0]);
+    await visitor.sees('#workers tr:has-text("patient")', 'away');
+    await closed(visitor);
+  });
+
   test('a job shows its lease, progress and end as they come', async () => {
     const id = await api.enqueue('media', 'video.watch');
     const visitor = await opened(`/jobs/${id}`);

@@ -38,8 +38,8 @@ describe('roles', () => {
   const newestPosition = async () => (await api.get('/v1/journal?limit=1&order=newest')).items[0].position;
 
   const acts = () => [
-    ['/budgets/acme/freeze'], ['/budgets/acme/unfreeze'], ['/budgets/acme/credit', { amount: '1' }], ['/budgets/acme/limits', { limit: '1usd:day' }],
-    ['/budgets/new', { scope: 'evil', unit: 'usd', limit: '1usd:day' }], ['/queues/media/pause'], ['/queues/reports/resume'],
+    ['/budgets/acme/freeze'], ['/budgets/acme/unfreeze'], ['/budgets/acme/credit', { amount: '1' }], ['/budgets/acme/limits', { amount: '1', window: 'day' }],
+    ['/budgets/new', { scope: 'evil', unit: 'usd', amount: '1', window: 'day' }], ['/queues/media/pause'], ['/queues/reports/resume'],
     [`/jobs/${seeded.jobs.dead}/retry`], [`/jobs/${seeded.jobs.dead}/discard`], [`/jobs/${seeded.jobs.queued}/cancel`],
     [`/jobs/${seeded.jobs.queued}/edit`, { priority: '9' }], ['/jobs/-/act', { act: 'retry-all', state: 'dead' }], ['/jobs/-/act', { act: 'cancel-all' }],
     ['/schedules/nightly/run'], ['/schedules/nightly/pause'], [`/grants/${seeded.grants[0].id}/revoke`],
@@ -210,6 +210,37 @@ describe('tenants', () => {
     assert.ok([403, 404].includes(answer.status()), String(answer.status()));
     assert.equal((await server.api(OPERATOR, 'beta').get('/v1/budgets/beta-money')).frozen, false);
     await visitor.leave();
+  });
+
+  test('the operator sees all tenants in a list and switches to one', async () => {
+    const visitor = await Visitor.signedIn(browser, server);
+    await visitor.open('/');
+    await visitor.page.locator('header .menu > summary').first().click();
+    await visitor.page.getByRole('link', { name: 'All tenants' }).click();
+    await visitor.page.waitForURL(/\/tenants$/);
+    const names = await visitor.page.locator('main tbody th a').allInnerTexts();
+    assert.deepEqual(names, ['alpha', 'beta']);
+    await visitor.page.getByRole('link', { name: 'alpha', exact: true }).click();
+    await visitor.page.waitForURL(/\/\?tenant=alpha$/);
+    await visitor.sees('main', 'alpha-money');
+    await visitor.leave();
+  });
+
+  test('a tenant that does not exist is said to be none, on every page but those where one begins', async () => {
+    const visitor = await Visitor.signedIn(browser, server);
+    for (const path of ['/', '/jobs', '/budgets/x', '/journal']) {
+      const answer = await visitor.open(`${path}?tenant=alhpa`);
+      assert.equal(answer.status(), 404, path);
+      await visitor.sees('h1', 'No such tenant');
+    }
+    await visitor.sees('main', /alpha.*beta/s);
+    await visitor.page.getByRole('link', { name: 'Define a budget for alhpa' }).click();
+    await visitor.sees('h1', 'New budget');
+    await visitor.leave();
+    // The tenant of a token that is not an operator's is never asked for.
+    const admin = await Visitor.signedIn(browser, server, await server.key('someone', 'admin', 'alpha'));
+    assert.equal((await admin.open('/tenants')).status(), 403);
+    await admin.leave();
   });
 
   test('the operator switches tenants by the URL, and links, forms and events stay in the tenant', async () => {

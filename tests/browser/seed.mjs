@@ -26,6 +26,8 @@ export async function seed(server, history = opening) {
   await api.delete(`/v1/keys/${old.id}`);
   await api.post('/v1/workers', { name: 'encoder', capabilities: { queues: ['media', 'mail'], kinds: ['video.*'] } });
   await api.post('/v1/budgets/acme%2Fsupport/freeze', { reason: 'invoice is disputed' });
+  // What does not fit is refused.
+  for (let number = 0; number < 3; number += 1) await api.send('POST', '/v1/commands', { charges: [{ scope: 'acme/research/scout', amount: CENT }] });
   return { jobs, holds, grants, keys, root: 'acme', exhausted: 'acme/research/scout', frozen: 'acme/support' };
 }
 

@@ -280,10 +280,23 @@ export class Visitor {
     const form = menu.first().locator('form');
     for (const [name, value] of Object.entries(fields)) {
       const field = form.locator(`[name="${name}"]`);
-      if ((await field.evaluate((element) => element.tagName)) === 'SELECT') await field.selectOption(value);
+      if (name === 'limits') await this.fillLimits(form, value);
+      else if ((await field.first().getAttribute('type')) === 'radio') await form.locator(`[name="${name}"][value="${value}"]`).check();
+      else if ((await field.evaluate((element) => element.tagName)) === 'SELECT') await field.selectOption(value);
       else await field.fill(value);
     }
-    await this.submit(form.locator('button'));
+    await this.submit(form.locator('.form-acts button'));
+  }
+
+  /** Replaces the rows of limits of a form: an amount and a window each. */
+  async fillLimits(form, limits) {
+    const rows = form.locator('[data-row]');
+    while ((await rows.count()) > limits.length) await rows.first().getByRole('button', { name: 'Remove this limit' }).click();
+    while ((await rows.count()) < limits.length) await form.getByRole('button', { name: 'Add a limit' }).click();
+    for (const [place, [amount, window]] of limits.entries()) {
+      await rows.nth(place).locator('[name=amount]').fill(amount);
+      await rows.nth(place).locator('[name=window]').fill(window);
+    }
   }
 
   /** Clicks a button that sends a form and waits for the page that answers. */

@@ -176,10 +176,19 @@ if (source) {
     if (due) soon();
   };
 
+  // Figures in a part that is always in use, such as those beside the chosen state.
+  const showFigures = (page) => {
+    for (const figure of document.querySelectorAll("[data-figure]")) {
+      const next = page.getElementById(figure.id);
+      if (next) figure.textContent = next.textContent;
+    }
+  };
+
   // The page that was loaded last, if parts of it could not be shown because they were in use.
   let waiting = null;
   const replace = (page) => {
     waiting = null;
+    showFigures(page);
     for (const part of document.querySelectorAll("[data-live]")) {
       const next = page.getElementById(part.id);
       if (!next || part.innerHTML === next.innerHTML) continue;
@@ -202,6 +211,7 @@ if (source) {
   let showing = false;
   const rows = () => document.querySelectorAll("[data-live] tbody tr[id]");
   const update = (page) => {
+    showFigures(page);
     const next = new Map([...page.querySelectorAll("[data-live] tbody tr[id]")].map((row) => [row.id, row]));
     for (const row of rows()) {
       const now = next.get(row.id);

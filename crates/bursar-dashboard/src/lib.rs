@@ -46,6 +46,11 @@ pub fn router(api: Arc<dyn Api>, codes: LoginCodes) -> Router {
     pages::router().merge(assets::router()).with_state(Shared { api, codes })
 }
 
+/// Returns the URLs of the style sheet and of the icon, for pages outside of the dashboard that look like it.
+pub fn look() -> (&'static str, &'static str) {
+    (&assets::STYLE.url, &assets::ICON.url)
+}
+
 /// Returns the page for an address that has none.
 pub fn not_found() -> axum::response::Response {
     shell::not_found()

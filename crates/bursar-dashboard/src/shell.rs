@@ -180,7 +180,7 @@ fn tenant_menu(visit: &Visit) -> Markup {
                         input #tenant name="tenant" value=(visit.tenant.as_ref().map(ToString::to_string).unwrap_or_default())
                             placeholder=(visit.who.tenant) autocomplete="off" spellcheck="false";
                     }
-                    div.form-acts { button.btn { "Show" } }
+                    div.form-acts { button.btn.is-primary { "Show" } }
                 }
             }
         }
@@ -295,7 +295,7 @@ pub(crate) fn no_tenant(tenant: &str, known: &[String]) -> Response {
         @if !known.is_empty() {
             p { "Tenants with budgets: " @for name in known { a href={ "/?tenant=" (crate::visit::encoded(name)) } { (name) } " " } }
         }
-        p { a.btn href="/" { "Back to your own tenant" } }
+        p { a.btn.is-primary href="/" { "Back to your own tenant" } }
         p { a.btn href={ "/budgets/new?tenant=" (encoded) } { "Define a budget for " (tenant) } }
     };
     (axum::http::StatusCode::NOT_FOUND, bare("No such tenant", &body)).into_response()

@@ -240,6 +240,7 @@ pub struct BudgetAnswer {
     pub balances: Vec<BalanceAnswer>,
     /// How often its limits have refused charges since the server started; missing if none has.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
     pub refusals: Vec<RefusalsAnswer>,
 }
 

@@ -313,15 +313,15 @@ fn live_holds(visit: &Visit, holds: &[HoldAnswer], unit: &Unit, scope: &Scope) -
             (list::empty("No live holds", "Nothing is set aside on this scope.", None))
         } @else {
             div.table-wrap {
-                table.table {
+                table.table.stacks {
                     thead { tr { th scope="col" { "Hold" } th.num scope="col" { "Amount" } th scope="col" { "Job" } th.num scope="col" { "Expires" } } }
                     tbody {
                         @for hold in holds {
                             tr {
-                                td { (list::plain_id(&hold.id.to_string())) }
-                                (amount::cell("", held(hold), unit))
-                                td { @if let Some(job) = &hold.job { (list::id(&visit.url(&format!("/jobs/{job}")), &job.to_string())) } }
-                                td.num { @if hold.expires_at.is_some() { (time::relative(hold.expires_at.as_deref(), visit.now)) } @else { "with its job" } }
+                                td.lead-half { (list::plain_id(&hold.id.to_string())) }
+                                (amount::cell("amount", held(hold), unit))
+                                td data-label="job" { @if let Some(job) = &hold.job { (list::id(&visit.url(&format!("/jobs/{job}")), &job.to_string())) } }
+                                td.num data-label="expires" { @if hold.expires_at.is_some() { (time::relative(hold.expires_at.as_deref(), visit.now)) } @else { "with its job" } }
                             }
                         }
                     }
@@ -338,14 +338,14 @@ fn history_of(visit: &Visit, events: &[EventAnswer], unit: &Unit) -> Markup {
             (list::empty("No events", "Nothing has happened on this scope yet.", None))
         } @else {
             div.table-wrap {
-                table.table {
+                table.table.stacks {
                     thead { tr { th scope="col" { "Event" } th.num scope="col" { "Amount" } th scope="col" { "By" } th.num scope="col" { "When" } } }
                     tbody {
                         @for event in events {
                             tr {
-                                td { (badge::event_kind(&event.kind)) " " (badge::event_detail(event)) (flags(event)) }
-                                (amount::cell_or_dash("", amount_of(event), unit))
-                                td.wide { (event.actor.id.as_deref().unwrap_or(&event.actor.kind)) @if let Some(reason) = &event.reason { span.quiet { ": " (reason) } } }
+                                td.lead { (badge::event_kind(&event.kind)) " " (badge::event_detail(event)) (flags(event)) }
+                                (amount::cell_or_dash("amount", amount_of(event), unit))
+                                td data-label="by" { (event.actor.id.as_deref().unwrap_or(&event.actor.kind)) @if let Some(reason) = &event.reason { span.quiet { ": " (reason) } } }
                                 td.num { (time::relative(event.at.as_deref(), visit.now)) }
                             }
                         }

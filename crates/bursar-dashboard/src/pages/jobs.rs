@@ -186,12 +186,12 @@ fn filters(visit: &Visit, filter: &JobFilter, counts: &Counts) -> Markup {
                 input type="hidden" name="fingerprint" value=(filter.fingerprint);
                 p.field.is-full { "Only jobs with the error " code { (filter.fingerprint) } ". " a href=(visit.url("/jobs")) { "Show all" } }
             }
-            fieldset.field.is-full data-live #states {
+            fieldset.field.is-full {
                 legend.sr-only { "State" }
                 div.chips {
                     label.chip { input type="radio" name="state" value="" checked[filter.state.is_empty()]; span { "any state" } }
                     @for state in JobState::ALL {
-                        label.chip { input type="radio" name="state" value=(state.as_str()) checked[filter.state == state.as_str()]; span { (badge::job_word(state)) @if let Some(count) = counts.get(&state) { " " span.num { (amount::count(*count)) } } } }
+                        label.chip { input type="radio" name="state" value=(state.as_str()) checked[filter.state == state.as_str()]; span { (badge::job_word(state)) @if let Some(count) = counts.get(&state) { " " span.num data-figure id={ "count-" (state.as_str()) } { (amount::count(*count)) } } } }
                     }
                 }
             }

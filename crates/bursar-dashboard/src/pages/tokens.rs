@@ -96,8 +96,15 @@ fn may(actions: &[&str]) -> String {
         let of_verb = actions.iter().filter_map(|action| action.split_once('.')).filter(|(_, own)| *own == verb);
         of_verb.map(|(noun, _)| noun).collect::<Vec<_>>().join(", ")
     };
-    let parts = verbs.iter().map(|(verb, word)| (word, nouns(verb))).filter(|(_, nouns)| !nouns.is_empty());
-    parts.map(|(word, nouns)| format!("{word} {nouns}")).collect::<Vec<_>>().join("; ")
+    let mut parts: Vec<(String, String)> = Vec::new();
+    for (verb, word) in verbs {
+        match (nouns(verb), parts.last_mut()) {
+            (nouns, _) if nouns.is_empty() => {}
+            (nouns, Some((words, last))) if *last == nouns => words.push_str(&format!(", {word}")),
+            (nouns, _) => parts.push((word.to_owned(), nouns)),
+        }
+    }
+    parts.into_iter().map(|(words, nouns)| format!("{words} {nouns}")).collect::<Vec<_>>().join("; ")
 }
 
 /// Shows the field for how long a token is valid.
@@ -205,8 +212,16 @@ mod tests {
 
     #[test]
     fn a_role_is_said_in_one_line() {
-        let actions =
-            ["public", "whoami", "budgets.read", "commands.submit", "jobs.enqueue", "jobs.read", "events.listen"];
-        assert_eq!(may(&actions), "submit commands; enqueue jobs; read budgets, jobs");
+        let actions = [
+            "public",
+            "whoami",
+            "budgets.read",
+            "commands.submit",
+            "jobs.enqueue",
+            "jobs.cancel",
+            "jobs.read",
+            "events.listen",
+        ];
+        assert_eq!(may(&actions), "submit commands; enqueue, cancel jobs; read budgets, jobs");
     }
 }

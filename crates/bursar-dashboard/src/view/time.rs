@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 /// Shows a time of an answer relative to now; a dash if there is none.
 pub(crate) fn relative(at: Option<&str>, now: Time) -> Markup {
-    let Some(text) = at else { return html! { span.quiet { "–" } } };
+    let Some(text) = at else { return html! { span.quiet.none { "–" } } };
     match text.parse::<Time>() {
         Ok(time) => html! { time datetime=(text) title=(exact(text)) { (words(time, now)) } },
         Err(_) => html! { (text) },

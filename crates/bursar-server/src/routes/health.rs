@@ -1,6 +1,7 @@
 //! Health, metrics, the OpenAPI document and its HTML page.
 
 use axum::http::Method;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use bursar::{Error, StoreError};
@@ -32,7 +33,7 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-/// The page that shows the OpenAPI document. It loads nothing from other hosts, so it works offline.
+/// The page that shows the OpenAPI document, in the look of the dashboard. It loads nothing from other hosts, so it works offline.
 const API_PAGE: &str = include_str!("../api_page.html");
 
 /// How long the database may take to answer.
@@ -78,7 +79,11 @@ async fn document(input: Input) -> Result<Text<DOCUMENT>, Problem> {
 }
 
 async fn show(_: Input) -> Result<Text<HTML>, Problem> {
-    Ok(Text(Bytes::from_static(API_PAGE.as_bytes())))
+    static PAGE: LazyLock<Bytes> = LazyLock::new(|| {
+        let (style, icon) = bursar_dashboard::look();
+        API_PAGE.replace("{{style}}", style).replace("{{icon}}", icon).into()
+    });
+    Ok(Text(PAGE.clone()))
 }
 
 #[cfg(test)]
