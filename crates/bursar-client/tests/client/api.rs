@@ -110,6 +110,11 @@ async fn grants_and_credentials_work() {
     assert!(minted.token.is_some());
     client.grants().revoke(minted.id, Some("typo")).await.unwrap();
     assert_eq!(client.grants().list(None, 10).await.unwrap().items[0].state, "revoked");
+    let later = client.grants().mint(&body).await.unwrap();
+    let newest = client.grants().newest(None, 1).await.unwrap();
+    assert_eq!((newest.items[0].id, newest.next.clone()), (later.id, Some(later.id.to_string())));
+    let rest = client.grants().newest(newest.next.as_deref(), 10).await.unwrap();
+    assert_eq!(rest.items.iter().map(|grant| grant.id).collect::<Vec<_>>(), [minted.id]);
 
     let other = client.tenant("acme".try_into().unwrap());
     let key = KeyBody { name: "shop".into(), role: Role::User, expires_in_ms: None };
@@ -126,6 +131,11 @@ async fn grants_and_credentials_work() {
     assert_eq!(shop.jobs().enqueue(&job()).await.unwrap_err().kind(), Some(Kind::Unauthorized));
     let worker = WorkerBody { name: "w".into(), capabilities: Capabilities::default(), expires_in_ms: Some(60_000) };
     client.make_worker(&worker).await.unwrap();
+    let acme = "acme".try_into().unwrap();
+    assert_eq!(client.tenants().show(&acme).await.unwrap().name, acme);
+    let nope = client.tenants().show(&"nope".try_into().unwrap()).await;
+    assert_eq!(nope.unwrap_err().kind(), Some(Kind::NotFound));
+    assert!(client.tenants().list(None, 10).await.unwrap().items.is_empty(), "no tenant has a scope");
     assert_eq!(client.workers().list(None, 10).await.unwrap().items.len(), 1);
     server.stop().await;
 }
@@ -269,6 +279,9 @@ async fn operations_on_jobs_queues_and_schedules_work() {
     assert_eq!(client.queues().define(&queue(), &body).await.unwrap().config.concurrency, Some(3));
     assert!(client.queues().pause(&queue(), None).await.unwrap().config.paused);
     assert!(!client.queues().resume(&queue(), None).await.unwrap().config.paused);
+    let changes = client.queues().history(&queue(), None, 10).await.unwrap().into_inner().items;
+    let paused: Vec<_> = changes.iter().map(|event| event.data["config"]["paused"].clone()).collect();
+    assert_eq!(paused, [false, true, false], "newest first");
     assert_eq!(client.queues().list(None, 10).await.unwrap().items.len(), 2);
     let name = "nightly".try_into().unwrap();
     let spec: ScheduleBody =
