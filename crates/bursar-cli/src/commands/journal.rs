@@ -124,6 +124,7 @@ impl List {
             limit: Some(1_000),
             newest: self.after.is_none(),
             before: self.before,
+            ..JournalQuery::default()
         }
     }
 }

@@ -142,7 +142,7 @@ async fn the_journal_of_a_period_has_its_events_and_no_others(server: TestServer
     }
     let found = async |query: &str| {
         let page = server.call("GET", &format!("/v1/journal?kind=job&{query}"), NULL).await.is(200).json();
-        assert_eq!(page["next"].is_string() && query.contains("newest"), false, "{query}: {page}");
+        assert!(!query.contains("newest") || page["next"].is_null(), "{query}: {page}");
         let kinds = page["items"].as_array().unwrap().iter().map(|event| event["data"]["spec"]["kind"].clone());
         kinds.collect::<Vec<_>>()
     };
