@@ -235,16 +235,7 @@ mod tests {
 
     fn at_limit(name: &str, window: Window) -> Violation {
         let scope = scope(name);
-        Violation::Limit {
-            scope,
-            window,
-            limit: 5,
-            requested: 1,
-            available: 0,
-            retry_after: None,
-            possible: true,
-            unit: Default::default(),
-        }
+        Violation::Limit { scope, window, limit: 5, requested: 1, available: 0, retry_after: None, possible: true }
     }
 
     #[tokio::test(start_paused = true)]

@@ -70,7 +70,7 @@ fn role_choice(roles: &[(Role, Vec<&'static str>)]) -> Markup {
     html! {
         fieldset.field.roles {
             legend { "Role" }
-            @for (role, actions) in roles.iter().filter(|(role, _)| Role::of_keys().any(|of_key| of_key == *role)) {
+            @for (role, actions) in roles.iter().filter(|(role, _)| role.is_of_keys()) {
                 label.role {
                     input type="radio" name="role" value=(role.name()) checked[*role == Role::User];
                     span { strong { (role.name()) } " " span.hint { (may(actions)) } }

@@ -32,7 +32,7 @@ pub(crate) struct Row {
 /// Returns the limits of a budget as they are typed. The unit is written beside the field.
 pub(crate) fn written(budget: &BudgetBody) -> Vec<Row> {
     let number = Unit { name: String::new(), symbol: None, ..budget.display_unit() };
-    let row = |limit: &LimitBody| Row { amount: number.format_typed(limit.amount), window: limit.shown() };
+    let row = |limit: &LimitBody| Row { amount: number.format_typed(limit.amount), window: limit.shown_in(&number) };
     budget.limits.iter().map(row).collect()
 }
 
@@ -89,11 +89,15 @@ mod tests {
     fn limits_are_typed_as_they_are_shown() {
         let usd = Unit::named("usd");
         let typed = |amount: &str, window: &str| Row { amount: amount.to_owned(), window: window.to_owned() };
-        let rows = [typed("12.50", "month@Europe/Berlin"), typed("2.00", "rolling:1h"), typed("500", "lifetime")];
+        let rows = [
+            typed("12.50", "month@Europe/Berlin"),
+            typed("2.00", "rolling:1h"),
+            typed("500.00", "bucket:500.00:1.50/h"),
+        ];
         let limits = read(&rows, &usd).expect("limits");
         assert_eq!(limits.iter().map(|limit| limit.amount).collect::<Vec<_>>(), [12_500_000, 2_000_000, 500_000_000]);
         let budget = BudgetBody { unit: "usd".to_owned(), limits, ..BudgetBody::default() };
-        assert_eq!(written(&budget)[..2], rows[..2]);
+        assert_eq!(written(&budget), rows);
         let missing = read(&[typed("5", "")], &usd).expect_err("no window");
         assert!(missing.to_string().contains("window of 5 is missing"), "{missing}");
         assert!(read(&[typed("lots", "day")], &usd).is_err());
