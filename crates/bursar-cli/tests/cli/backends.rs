@@ -80,8 +80,8 @@ fn normalized(text: &str) -> String {
 fn without_refusals(text: &str) -> String {
     let mut plain = text.to_owned();
     while let Some(field) = plain.find("\"refusals\": [") {
-        let begin = plain[..field].rfind(',').unwrap();
-        let end = field + plain[field..].find(']').unwrap() + 1;
+        let begin = plain[..field].rfind(',').expect("a field before it");
+        let end = field + plain[field..].find(']').expect("the end of the list") + 1;
         plain.replace_range(begin..end, "");
     }
     plain

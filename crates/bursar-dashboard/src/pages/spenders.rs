@@ -174,6 +174,7 @@ mod tests {
             posted: 0,
             held: 0,
             remaining: None,
+            unit: bursar_core::notation::Unit::default(),
         };
         let hour = Time::from_micros(3_600_000_000);
         assert_eq!(began(&balance("rolling", Some(3_600_000), None), now), Some(hour));

@@ -89,7 +89,11 @@ mod tests {
     fn limits_are_typed_as_they_are_shown() {
         let usd = Unit::named("usd");
         let typed = |amount: &str, window: &str| Row { amount: amount.to_owned(), window: window.to_owned() };
-        let rows = [typed("12.50", "month@Europe/Berlin"), typed("2.00", "rolling:1h"), typed("500.00", "bucket:500.00:1.50/h")];
+        let rows = [
+            typed("12.50", "month@Europe/Berlin"),
+            typed("2.00", "rolling:1h"),
+            typed("500.00", "bucket:500.00:1.50/h"),
+        ];
         let limits = read(&rows, &usd).expect("limits");
         assert_eq!(limits.iter().map(|limit| limit.amount).collect::<Vec<_>>(), [12_500_000, 2_000_000, 500_000_000]);
         let budget = BudgetBody { unit: "usd".to_owned(), limits, ..BudgetBody::default() };
