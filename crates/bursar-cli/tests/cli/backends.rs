@@ -87,7 +87,8 @@ fn without_refusals(text: &str) -> String {
     plain
 }
 
-/// Replaces every time that is shown relative to now by a word: `in 5 min (2026-11-17 17:20 UTC)`, `3 min ago`, `now`.
+/// Replaces every time that is shown relative to now by a word: `in 5 min (2026-11-17 17:20 UTC)`, `3 min ago`, `now`; and how
+/// long an attempt `took`.
 fn without_moments(words: &[&str]) -> String {
     let is_number = |word: &str| word.parse::<u32>().is_ok();
     let (mut plain, mut rest) = (Vec::new(), words);
@@ -99,6 +100,10 @@ fn without_moments(words: &[&str]) -> String {
             }
             [number, _, "ago", rest @ ..] if is_number(number) => {
                 plain.push("MOMENT");
+                rest
+            }
+            ["took", number, _, rest @ ..] if is_number(number) => {
+                plain.push("TOOK");
                 rest
             }
             ["now", exact, _, _, rest @ ..] if exact.starts_with("(20") => {
