@@ -235,7 +235,16 @@ mod tests {
 
     fn at_limit(name: &str, window: Window) -> Violation {
         let scope = scope(name);
-        Violation::Limit { scope, window, limit: 5, requested: 1, available: 0, retry_after: None, possible: true }
+        Violation::Limit {
+            scope,
+            window,
+            limit: 5,
+            requested: 1,
+            available: 0,
+            retry_after: None,
+            possible: true,
+            unit: Default::default(),
+        }
     }
 
     #[tokio::test(start_paused = true)]
