@@ -211,6 +211,8 @@ describe('pages of a busy company', () => {
     const running = await visitor.page.locator('#jobs tbody tr').first().getAttribute('id');
     assert.equal(await cell(running, 'attempts'), '2 of 3');
     assert.equal(await cell(running, 'cost'), '');
+    await visitor.open(`/jobs/${running}`);
+    await visitor.sees('#state', 'Attempt 2 of 3');
     await visitor.leave();
   });
 

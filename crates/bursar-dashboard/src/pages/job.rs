@@ -14,6 +14,7 @@ use maud::{Markup, html};
 
 use crate::Shared;
 use crate::failure::Failure;
+use crate::pages::job_rows::JobFacts;
 use crate::pages::jobs::Verb;
 use crate::pages::queues;
 use crate::shell::{self, Live, head_of};
@@ -43,14 +44,17 @@ async fn show(visit: Visit, Path(id): Path<String>) -> Result<Response, Failure>
         _ => None,
     };
     let unit = unit_of(&visit, &job, hold.as_ref()).await;
-    let pause = match visit.may("queues.read") && !has_ended(&job) {
-        true => queues::pause_of(&visit, &job.queue).await,
-        false => None,
+    // The job's queue may have no settings of its own.
+    let queue = client.queues().show(&job.queue, None).await.ok().map(|queue| queue.into_inner());
+    let pause = match &queue {
+        Some(queue) if !has_ended(&job) => queues::pause_of(&visit, queue).await,
+        _ => None,
     };
+    let facts = JobFacts::new(queue.as_slice());
     let body = html! {
         (head(&visit, &job))
         div data-live #paused { @if !has_ended(&job) { (queues::paused_note(&visit, &job.queue, pause.as_ref())) } }
-        section.card data-live #state aria-label="State" { (flow(&visit, &job)) }
+        section.card data-live #state aria-label="State" { (flow(&visit, &job, &facts)) }
         div.cols.is-aside {
             div.stack {
                 section.card data-live #timeline { div.card-head { h2 { "Timeline" } } div.card-body { (timeline(&events)) } }
@@ -110,7 +114,7 @@ fn head(visit: &Visit, job: &JobAnswer) -> Markup {
 }
 
 /// Shows the states that a job passes through.
-fn flow(visit: &Visit, job: &JobAnswer) -> Markup {
+fn flow(visit: &Visit, job: &JobAnswer, facts: &JobFacts) -> Markup {
     let ended = has_ended(job);
     let leased = job.state == JobState::Leased;
     let class = |past: bool, now: bool| {
@@ -149,7 +153,7 @@ fn flow(visit: &Visit, job: &JobAnswer) -> Markup {
             }
         }
         div.card-foot {
-            "Attempt " strong { (job.attempts) @if let Some(most) = job.max_attempts { " of " (most) } }
+            "Attempt " strong { (facts.attempts(job)) }
             @if let Some(lease) = lease {
                 " · worker " (lease.worker) " · fence " span.num { (lease.fence) }
                 " · lease ends " (time::relative(lease.expires_at.as_deref(), visit.now))

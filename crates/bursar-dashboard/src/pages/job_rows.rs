@@ -23,9 +23,14 @@ pub(crate) struct JobFacts {
 }
 
 impl JobFacts {
-    /// Reads the units of the budgets that have paid for jobs.
-    pub(crate) async fn of(visit: &Visit, jobs: &[JobAnswer], queues: &[QueueAnswer]) -> JobFacts {
+    /// Takes what queues say, without units.
+    pub(crate) fn new(queues: &[QueueAnswer]) -> JobFacts {
         let attempts = queues.iter().map(|queue| (queue.name.to_string(), queue.config.retry.max_attempts)).collect();
+        JobFacts { units: HashMap::new(), attempts }
+    }
+
+    /// Reads the units of the budgets that have paid for jobs as well.
+    pub(crate) async fn of(visit: &Visit, jobs: &[JobAnswer], queues: &[QueueAnswer]) -> JobFacts {
         let mut units = HashMap::new();
         for cost in jobs.iter().filter_map(|job| job.cost.first()) {
             if units.len() < UNITS_MAX
@@ -35,7 +40,7 @@ impl JobFacts {
                 units.insert(cost.scope.clone(), budget.display_unit());
             }
         }
-        JobFacts { units, attempts }
+        JobFacts { units, ..JobFacts::new(queues) }
     }
 
     /// Returns the attempts of a job and how many it may have: `2 of 5`.

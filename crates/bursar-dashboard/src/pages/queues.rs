@@ -116,7 +116,7 @@ async fn show(visit: Visit, Path(name): Path<String>) -> Result<Response, Failur
     let name = Queue::new(&name)?;
     let period = FiguresPeriod { minutes: None, series: true };
     let queue = visit.client.queues().show_over(&name, period).await?.into_inner();
-    let pause = if queue.config.paused { pause_of(&visit, &name).await } else { None };
+    let pause = pause_of(&visit, &queue).await;
     let path = format!("/queues/{}", encoded(name.as_str()));
     let title = html! { (name) @if queue.config.paused { (badge::badge("paused", "paused")) } };
     let acts = html! {
@@ -143,12 +143,11 @@ const CHANGES: usize = 20;
 pub(crate) struct Pause(Option<EventAnswer>);
 
 /// Returns the pause of a queue; `None` if it is not paused.
-pub(crate) async fn pause_of(visit: &Visit, queue: &Queue) -> Option<Pause> {
-    let now = visit.client.queues().show(queue, None).await.ok()?;
-    if !now.config.paused {
+pub(crate) async fn pause_of(visit: &Visit, queue: &QueueAnswer) -> Option<Pause> {
+    if !queue.config.paused {
         return None;
     }
-    let changes = visit.client.queues().history(queue, None, CHANGES).await.ok()?.into_inner().items;
+    let changes = visit.client.queues().history(&queue.name, None, CHANGES).await.ok()?.into_inner().items;
     // The first of the changes that left it paused is the one that paused it.
     let paused = |event: &EventAnswer| event.data["config"]["paused"] == true;
     let run = changes.iter().take_while(|event| paused(event)).count();
