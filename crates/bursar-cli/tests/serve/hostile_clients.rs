@@ -18,6 +18,8 @@ const SLOW: usize = 40;
 const ENDLESS: usize = 4;
 /// The most repetitions of each quick attack.
 const QUICK_MAX: usize = 100;
+/// How often an attack is repeated because the server is overloaded.
+const OVERLOADED_MAX: usize = 100;
 /// The most memory that the server may use, in MB.
 const MEMORY_MB_MAX: u64 = 250;
 /// The minimum number of regular commands during the attacks.
@@ -173,9 +175,23 @@ fn quick() -> Vec<Attack> {
 }
 
 impl Attack {
-    /// Runs the attack once and checks the response.
+    /// Runs the attack and checks the response. While the server has no memory left for another body, it says so, and the attack is
+    /// repeated.
     fn run_against(&self, address: SocketAddr) {
-        let answer = self.response(address);
+        let mut answer = self.response(address);
+        for _ in 0..OVERLOADED_MAX {
+            let text = String::from_utf8_lossy(&answer);
+            if !text.starts_with("HTTP/1.1 503 ") {
+                break;
+            }
+            assert!(
+                text.contains("retry-after: ") && text.contains("/problems/overloaded"),
+                "{}: {text:.600}",
+                self.name
+            );
+            std::thread::park_timeout(Duration::from_millis(100));
+            answer = self.response(address);
+        }
         let text = String::from_utf8_lossy(&answer);
         let status = text.split(' ').nth(1).and_then(|status| status.parse::<u16>().ok());
         if self.or_closed && answer.is_empty() {
