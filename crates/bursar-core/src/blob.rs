@@ -66,8 +66,6 @@ pub struct Blob {
     pub charge: Option<Scope>,
     /// The holds for its bytes, committed when it is stored.
     pub holds: Vec<HoldId>,
-    /// The units that the holds cover.
-    pub covered: u64,
     /// When the upload began.
     pub created_at: Time,
     /// The party that uploaded it.

@@ -12,10 +12,9 @@ pub(super) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64
     match event {
         Event::NamespaceDefined { namespace, config } => defined(ws, &context.tenant, namespace, config),
         Event::BlobStarted(start) => started(ws, context, start),
-        Event::BlobGrown(GrownBlob { blob, due_at, hold, covered }) => change(ws, *blob, |row| {
+        Event::BlobGrown(GrownBlob { blob, due_at, hold }) => change(ws, *blob, |row| {
             row.due_at = *due_at;
             row.holds.extend(hold);
-            row.covered = *covered;
         }),
         Event::BlobStored(StoredBlob { blob, size, digest, due_at }) => {
             let version = change(ws, *blob, |row| {
@@ -72,7 +71,7 @@ pub(super) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64
 }
 
 fn started(ws: &mut Workspace, context: &Context, start: &StartedBlob) -> u64 {
-    let StartedBlob { blob: id, spec, due_at, charge, hold, covered } = start;
+    let StartedBlob { blob: id, spec, due_at, charge, hold } = start;
     let blob = Blob {
         id: *id,
         tenant: context.tenant.clone(),
@@ -87,7 +86,6 @@ fn started(ws: &mut Workspace, context: &Context, start: &StartedBlob) -> u64 {
         staged: spec.staged,
         charge: charge.clone(),
         holds: hold.iter().copied().collect(),
-        covered: *covered,
         created_at: ws.now,
         created_by: context.actor.clone(),
         deleted_at: None,

@@ -73,15 +73,12 @@ fn start(decision: &mut Decision<'_>, spec: &BlobSpec, ttl: Span, rules: &Rules)
     if let Some(found) = spec.digest.and_then(|digest| live_with(decision.ws, tenant, &spec.namespace, digest)) {
         return Ok(Answer::Blob(BlobAnswer { blob: found, found: true }));
     }
-    let mut covered = spec.size.unwrap_or(UPLOAD_STEP.min(config.bytes_max));
+    let bytes = spec.size.unwrap_or(UPLOAD_STEP.min(config.bytes_max));
     let placed = match &config.charge {
         None => None,
-        Some(scope) => Some(match hold_bytes(decision, scope, covered, ttl, rules) {
+        Some(scope) => Some(match hold_bytes(decision, scope, bytes, ttl, rules) {
             // An upload of unknown length may be shorter than the first step.
-            Err(Refusal::Refused(_)) if spec.size.is_none() => {
-                covered = 1;
-                hold_bytes(decision, scope, covered, ttl, rules)?
-            }
+            Err(Refusal::Refused(_)) if spec.size.is_none() => hold_bytes(decision, scope, 1, ttl, rules)?,
             placed => placed?,
         }),
     };
@@ -91,7 +88,6 @@ fn start(decision: &mut Decision<'_>, spec: &BlobSpec, ttl: Span, rules: &Rules)
         blob,
         spec: Box::new(spec.clone()),
         due_at: decision.now().after(ttl),
-        covered: if hold.is_some() { covered } else { 0 },
         charge: config.charge,
         hold,
     };
@@ -107,23 +103,21 @@ fn grow(decision: &mut Decision<'_>, id: BlobId, size: u64, ttl: Span, rules: &R
     if blob.size.is_some_and(|announced| size > announced) {
         return Err(mismatch(blob, "is longer than announced").into());
     }
-    let (charge, covered) = (blob.charge.clone(), blob.covered);
+    let (charge, covered) = (blob.charge.clone(), covered(decision.ws, blob));
     let mut events = Vec::with_capacity(2);
-    let (mut hold, mut covers) = (None, covered);
+    let mut hold = None;
     if let Some(scope) = charge.filter(|_| size > covered) {
         // Where the doubled length has no room, the needed one may.
         let doubled = size.max(covered.saturating_mul(2)).min(config.bytes_max);
-        let (wanted, placed) = match hold_bytes(decision, &scope, doubled - covered, ttl, rules) {
-            Err(Refusal::Refused(_)) if doubled > size => {
-                (size, hold_bytes(decision, &scope, size - covered, ttl, rules)?)
-            }
-            placed => (doubled, placed?),
+        let (id, placed) = match hold_bytes(decision, &scope, doubled - covered, ttl, rules) {
+            Err(Refusal::Refused(_)) if doubled > size => hold_bytes(decision, &scope, size - covered, ttl, rules)?,
+            placed => placed?,
         };
-        (hold, covers) = (Some(placed.0), wanted);
-        events.push(placed.1);
+        hold = Some(id);
+        events.push(placed);
     }
     let due_at = decision.now().after(ttl);
-    events.push(Event::BlobGrown(GrownBlob { blob: id, due_at, hold, covered: covers }));
+    events.push(Event::BlobGrown(GrownBlob { blob: id, due_at, hold }));
     decision.record(events);
     Ok(())
 }
@@ -353,14 +347,23 @@ fn hold_bytes(
     Ok(placed.expect("a command that holds places a hold"))
 }
 
+/// Returns the bytes that a hold of an upload covers.
+fn held_bytes(ws: &Workspace, hold: HoldId) -> i64 {
+    ws.holds.get(&hold).map_or(0, |hold| hold.charges.iter().map(|charge| charge.amount).sum())
+}
+
+/// Returns the bytes that all holds of an upload cover.
+fn covered(ws: &Workspace, blob: &Blob) -> u64 {
+    blob.holds.iter().map(|hold| held_bytes(ws, *hold).unsigned_abs()).sum()
+}
+
 /// Commits the holds of an upload, with its real length together. Checks all of them before it changes anything.
 fn commit_holds(decision: &mut Decision<'_>, blob: &Blob, size: u64) -> Result<(), Refusal> {
     let mut left = i64::try_from(size).unwrap_or(i64::MAX);
     let mut parts = Vec::with_capacity(blob.holds.len());
     for (place, id) in blob.holds.iter().enumerate() {
-        let held = decision.ws.holds.get(id).map_or(0, |hold| hold.charges.iter().map(|charge| charge.amount).sum());
         let last = place + 1 == blob.holds.len();
-        let part = if last { left } else { left.min(held) };
+        let part = if last { left } else { left.min(held_bytes(decision.ws, *id)) };
         left -= part;
         parts.push((*id, part));
     }

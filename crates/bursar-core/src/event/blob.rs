@@ -23,9 +23,6 @@ pub struct StartedBlob {
     /// The hold for its bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<HoldId>,
-    /// The bytes that the hold covers.
-    #[serde(default, skip_serializing_if = "is_no_byte")]
-    pub covered: u64,
 }
 
 /// The continuation of an upload.
@@ -38,9 +35,6 @@ pub struct GrownBlob {
     /// A hold for more bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<HoldId>,
-    /// The bytes that all holds cover.
-    #[serde(default, skip_serializing_if = "is_no_byte")]
-    pub covered: u64,
 }
 
 /// The end of an upload.
@@ -55,8 +49,4 @@ pub struct StoredBlob {
     /// When it is collected if nothing refers to it.
     #[serde(default = "never", skip_serializing_if = "is_never")]
     pub due_at: Time,
-}
-
-fn is_no_byte(bytes: &u64) -> bool {
-    *bytes == 0
 }

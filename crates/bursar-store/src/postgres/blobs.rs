@@ -13,6 +13,7 @@ use super::PostgresStore;
 use super::error::store_error;
 use super::read::sql_limit;
 use super::rows::{LockMode, PgRows, in_mode, index, missing, uuids};
+use super::settings::settings_sql;
 use super::statement::Statement;
 use crate::codec::{Packed, blob_state, from_json, stored_name, to_json};
 use crate::error::StoreError;
@@ -93,36 +94,9 @@ impl PgRows<'_> {
         keys: &[NamespaceKey],
         locked: bool,
     ) -> Result<Vec<(NamespaceKey, NamespaceState)>, StoreError> {
-        let tenants: Vec<&str> = keys.iter().map(|(tenant, _)| tenant.as_str()).collect();
-        let names: Vec<&str> = keys.iter().map(|(_, namespace)| namespace.as_str()).collect();
-        let locks = locked && self.locks();
-        if locks {
-            // A missing row is created, so that two transactions cannot define the same new namespace at once.
-            let sql = "INSERT INTO bursar.namespaces (tenant, namespace, data)
-                SELECT w.tenant, w.namespace, $3 FROM unnest($1::text[], $2::text[]) AS w(tenant, namespace)
-                ON CONFLICT DO NOTHING";
-            let default = to_json(&NamespaceState::default());
-            let created = sqlx::query(sql).bind(&tenants).bind(&names).bind(default).execute(&mut *self.conn).await;
-            created.map_err(|e| self.statement_error(e))?;
-        }
-        let sql = if locks {
-            "SELECT w.n, s.data FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS w(tenant, namespace, n)
-             CROSS JOIN LATERAL (
-                 SELECT s.data FROM bursar.namespaces s
-                 WHERE s.tenant = w.tenant AND s.namespace = w.namespace FOR UPDATE) s"
-        } else {
-            "SELECT w.n, s.data FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS w(tenant, namespace, n)
-             CROSS JOIN LATERAL (
-                 SELECT s.data FROM bursar.namespaces s
-                 WHERE s.tenant = w.tenant AND s.namespace = w.namespace OFFSET 0) s"
-        };
-        let rows: Vec<(i64, String)> = sqlx::query_as(sql)
-            .bind(&tenants)
-            .bind(&names)
-            .fetch_all(&mut *self.conn)
-            .await
-            .map_err(|e| self.statement_error(e))?;
-        rows.into_iter().map(|(n, data)| Ok((keys[index(n)].clone(), from_json("namespace", &data)?))).collect()
+        let names = keys.iter().map(|(tenant, namespace)| (tenant.as_str(), namespace.as_str())).unzip();
+        let found = self.fetch_settings(&settings_sql!("namespaces", "namespace"), "namespace", names, locked).await?;
+        Ok(found.into_iter().map(|(n, namespace)| (keys[n].clone(), namespace)).collect())
     }
 }
 

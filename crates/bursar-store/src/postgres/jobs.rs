@@ -27,7 +27,8 @@ use super::error::store_error;
 use super::payloads::{load_payload_sizes, load_payloads};
 use super::pg_types::Ctid;
 use super::rows::{LockMode, PgRows, index, uuids};
-use crate::codec::{Packed, from_json, stored_name, to_json};
+use super::settings::settings_sql;
+use crate::codec::{Packed, from_json, stored_name};
 use crate::error::StoreError;
 use crate::job_row::{Columns, FixedFields, JobIdentity, MutableFields};
 use crate::store::Lock;
@@ -225,34 +226,9 @@ impl PgRows<'_> {
         keys: &[QueueKey],
         locked: bool,
     ) -> Result<Vec<(QueueKey, QueueState)>, StoreError> {
-        let tenants: Vec<&str> = keys.iter().map(|(tenant, _)| tenant.as_str()).collect();
-        let names: Vec<&str> = keys.iter().map(|(_, queue)| queue.as_str()).collect();
-        let locks = locked && self.locks();
-        if locks {
-            // A missing row is created, so that two transactions cannot define the same new queue at once.
-            let sql = "INSERT INTO bursar.queues (tenant, queue, data)
-                SELECT w.tenant, w.queue, $3 FROM unnest($1::text[], $2::text[]) AS w(tenant, queue)
-                ON CONFLICT DO NOTHING";
-            let default = to_json(&QueueState::default());
-            let created = sqlx::query(sql).bind(&tenants).bind(&names).bind(default).execute(&mut *self.conn).await;
-            created.map_err(|e| self.statement_error(e))?;
-        }
-        let sql = if locks {
-            "SELECT w.n, q.data FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS w(tenant, queue, n)
-             CROSS JOIN LATERAL (
-                 SELECT q.data FROM bursar.queues q WHERE q.tenant = w.tenant AND q.queue = w.queue FOR UPDATE) q"
-        } else {
-            "SELECT w.n, q.data FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS w(tenant, queue, n)
-             CROSS JOIN LATERAL (
-                 SELECT q.data FROM bursar.queues q WHERE q.tenant = w.tenant AND q.queue = w.queue OFFSET 0) q"
-        };
-        let rows: Vec<(i64, String)> = sqlx::query_as(sql)
-            .bind(&tenants)
-            .bind(&names)
-            .fetch_all(&mut *self.conn)
-            .await
-            .map_err(|e| self.statement_error(e))?;
-        rows.into_iter().map(|(n, data)| Ok((keys[index(n)].clone(), from_json("queue", &data)?))).collect()
+        let names = keys.iter().map(|(tenant, queue)| (tenant.as_str(), queue.as_str())).unzip();
+        let found = self.fetch_settings(&settings_sql!("queues", "queue"), "queue", names, locked).await?;
+        Ok(found.into_iter().map(|(n, queue)| (keys[n].clone(), queue)).collect())
     }
 
     pub(super) async fn fetch_schedules(

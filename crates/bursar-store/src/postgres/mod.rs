@@ -64,6 +64,7 @@ mod rebuild;
 mod row_locations;
 mod rows;
 mod scopes;
+mod settings;
 mod statement;
 mod verify;
 mod write;
