@@ -108,6 +108,11 @@ impl BlobRecords<'_> {
         Ok(found.filter(|blob| blob.tenant == self.0.context.tenant))
     }
 
+    /// Returns a blob of any tenant, in any state.
+    pub async fn find_any(&self, id: BlobId) -> Result<Option<Blob>, Error> {
+        Ok(self.0.inner.store.blob(id).await?)
+    }
+
     /// Lists the blobs of this tenant in any state, of one namespace or of all, after an id, at most `limit` (at most 1,000).
     pub async fn list(
         &self,

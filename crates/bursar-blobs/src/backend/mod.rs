@@ -1,0 +1,201 @@
+//! Storage backends: a local directory, or a bucket of an S3-compatible service.
+
+mod http;
+mod probe;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path as FilePath;
+use std::sync::Arc;
+
+use bursar_core::name::Backend as BackendName;
+use object_store::ObjectStore;
+use object_store::aws::{AmazonS3, AmazonS3Builder};
+use object_store::local::LocalFileSystem;
+use object_store::path::Path;
+use object_store::prefix::PrefixStore;
+
+pub use self::probe::Abilities;
+use crate::error::BackendError;
+
+/// The backends that a server knows. New blobs go to the first one; the others serve what they have.
+#[derive(Clone, Debug)]
+pub struct Backends {
+    primary: Backend,
+    others: BTreeMap<BackendName, Backend>,
+}
+
+/// A storage backend.
+#[derive(Clone)]
+pub struct Backend {
+    name: BackendName,
+    place: String,
+    pub(crate) store: Arc<dyn ObjectStore>,
+    /// The service that signs requests and has parts, if the backend is one.
+    pub(crate) s3: Option<Signing>,
+}
+
+/// What signs requests to a bucket.
+#[derive(Clone)]
+pub(crate) struct Signing {
+    pub(crate) service: Arc<AmazonS3>,
+    prefix: Option<String>,
+}
+
+impl Signing {
+    /// Returns the path of an object in the bucket.
+    pub(crate) fn path(&self, object: &Path) -> Path {
+        match &self.prefix {
+            Some(prefix) => Path::from(format!("{prefix}/{object}")),
+            None => object.clone(),
+        }
+    }
+}
+
+/// The settings of an S3-compatible service.
+#[derive(Clone, Default)]
+pub struct S3Settings {
+    /// The bucket.
+    pub bucket: String,
+    /// The region; `us-east-1` if it is not set, which most services other than AWS accept.
+    pub region: Option<String>,
+    /// The address of the service; the one of AWS if it is not set.
+    pub endpoint: Option<String>,
+    /// The id of the access key.
+    pub access_key_id: String,
+    /// The secret of the access key.
+    pub secret_access_key: String,
+    /// What the names of all objects begin with, so that several servers can share a bucket.
+    pub prefix: Option<String>,
+}
+
+impl fmt::Debug for S3Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("S3Settings").field("bucket", &self.bucket).field("endpoint", &self.endpoint).finish_non_exhaustive()
+    }
+}
+
+/// Why a backend cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadBackend {
+    /// The directory cannot be created.
+    #[error("the directory {place} cannot be used for blobs: {source}")]
+    Directory {
+        /// The directory.
+        place: String,
+        /// What went wrong.
+        source: std::io::Error,
+    },
+    /// A setting is invalid.
+    #[error("the storage backend cannot be used: {0}")]
+    Settings(#[from] object_store::Error),
+}
+
+/// The name of the backend with a local directory.
+pub(crate) const LOCAL: &str = "local";
+/// The name of the backend with an S3-compatible service.
+pub(crate) const S3: &str = "s3";
+
+impl Backends {
+    /// Stores all blobs in a local directory, which is created if it does not exist.
+    pub fn local(directory: impl AsRef<FilePath>) -> Result<Backends, BadBackend> {
+        Ok(Backends::of(Backend::local(directory)?))
+    }
+
+    /// Stores all blobs in one backend.
+    pub fn of(primary: Backend) -> Backends {
+        Backends { primary, others: BTreeMap::new() }
+    }
+
+    /// Serves and moves blobs that another backend has.
+    pub fn and(mut self, other: Backend) -> Backends {
+        self.others.insert(other.name.clone(), other);
+        self
+    }
+
+    /// Returns the backend that gets new blobs.
+    pub fn primary(&self) -> &Backend {
+        &self.primary
+    }
+
+    /// Returns the backend of this name.
+    pub fn named(&self, name: &str) -> Option<&Backend> {
+        self.all().find(|backend| backend.name.as_str() == name)
+    }
+
+    /// Returns all backends, the one for new blobs first.
+    pub fn all(&self) -> impl Iterator<Item = &Backend> {
+        std::iter::once(&self.primary).chain(self.others.values())
+    }
+}
+
+impl Backend {
+    /// Opens a local directory, which is created if it does not exist. Every stored file is synced, and so is its directory.
+    pub fn local(directory: impl AsRef<FilePath>) -> Result<Backend, BadBackend> {
+        let directory = directory.as_ref();
+        let place = directory.display().to_string();
+        std::fs::create_dir_all(directory)
+            .map_err(|source| BadBackend::Directory { place: place.clone(), source })?;
+        let store = LocalFileSystem::new_with_prefix(directory)?.with_fsync(true).with_automatic_cleanup(false);
+        Ok(Backend { name: name(LOCAL), place, store: Arc::new(store), s3: None })
+    }
+
+    /// Opens a bucket. No request is sent yet.
+    pub fn s3(settings: &S3Settings) -> Result<Backend, BadBackend> {
+        let mut builder = AmazonS3Builder::new()
+            .with_bucket_name(&settings.bucket)
+            .with_region(settings.region.as_deref().unwrap_or("us-east-1"))
+            .with_access_key_id(&settings.access_key_id)
+            .with_secret_access_key(&settings.secret_access_key)
+            .with_retry(http::retries())
+            .with_http_connector(http::Connector);
+        let mut place = format!("bucket {}", settings.bucket);
+        if let Some(endpoint) = &settings.endpoint {
+            builder = builder.with_endpoint(endpoint).with_allow_http(true).with_virtual_hosted_style_request(false);
+            place = format!("{place} at {endpoint}");
+        }
+        let service = Arc::new(builder.build()?);
+        let store: Arc<dyn ObjectStore> = match &settings.prefix {
+            Some(prefix) => Arc::new(PrefixStore::new(service.clone(), prefix.as_str())),
+            None => service.clone(),
+        };
+        let s3 = Some(Signing { service, prefix: settings.prefix.clone() });
+        Ok(Backend { name: name(S3), place, store, s3 })
+    }
+
+    /// Returns its name, which records of blobs have.
+    pub fn name(&self) -> &BackendName {
+        &self.name
+    }
+
+    /// Returns where the bytes are, without secrets.
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// Returns a name for the errors of this backend.
+    pub(crate) fn failed(&self, source: object_store::Error) -> BackendError {
+        BackendError { backend: self.name.as_str().to_owned(), source }
+    }
+
+    /// Returns the bytes of a part of an upload of `size` bytes. S3 allows 10,000 parts of at least 5 MiB.
+    pub(crate) fn part_bytes(&self, size: Option<u64>) -> usize {
+        const MIB: u64 = 1 << 20;
+        if self.s3.is_none() {
+            return MIB as usize;
+        }
+        let needed = size.unwrap_or(0).div_ceil(9_999).div_ceil(MIB) * MIB;
+        needed.clamp(8 * MIB, 64 * MIB) as usize
+    }
+}
+
+impl fmt::Debug for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Backend").field("name", &self.name).field("place", &self.place).finish()
+    }
+}
+
+fn name(text: &str) -> BackendName {
+    BackendName::new(text).expect("the literal is a valid name")
+}

@@ -1,0 +1,201 @@
+//! Resumable uploads: the bytes arrive in several requests, each of which may break.
+//!
+//! What a request brings is stored as an object of its own, named after its position. So the state of an upload is in the backend, any
+//! node can continue it, and a broken request loses nothing that was received. When all bytes are there they are put together.
+
+use bursar::Bursar;
+use bursar_core::blob::{Blob, BlobState};
+use bursar_core::id::BlobId;
+use futures_util::TryStreamExt;
+
+use crate::backend::Backend;
+use crate::blobs::{Announced, BodyStream, Blobs, NewBlob, Stored, UPLOAD_TTL, delete, read};
+use crate::error::{BackendError, BlobError};
+use crate::object;
+use crate::writer::Writer;
+
+/// How far a resumable upload has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// The bytes that are stored.
+    pub offset: u64,
+    /// The bytes of the whole blob.
+    pub size: u64,
+    /// The blob, once all bytes are there.
+    pub stored: Option<Stored>,
+}
+
+/// Marks an upload as continued by a request of this process.
+struct Continued<'a>(&'a Blobs, BlobId);
+
+impl Drop for Continued<'_> {
+    fn drop(&mut self) {
+        self.0.continued.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).remove(&self.1);
+    }
+}
+
+impl Blobs {
+    /// Begins a resumable upload of a blob whose length is known. It is collected after a day in which no byte arrived.
+    pub async fn begin(&self, bursar: &Bursar, new: NewBlob) -> Result<BlobId, BlobError> {
+        let spec = new.spec(self.backends.primary());
+        Ok(bursar.blob_records().start(spec, UPLOAD_TTL, None).await?.blob)
+    }
+
+    /// Returns how far an upload has come. One whose bytes are all there is completed first, if an earlier request was cut off
+    /// before it could do that.
+    pub async fn progress(&self, bursar: &Bursar, id: BlobId) -> Result<Progress, BlobError> {
+        let (blob, size) = self.resumable(bursar, id).await?;
+        if blob.state == BlobState::Live {
+            return Ok(Progress { offset: size, size, stored: Some(Stored { blob, found: false }) });
+        }
+        let backend = self.backend_of(&blob)?;
+        let offset = length(&chunks(backend, id).await?);
+        if offset < size {
+            return Ok(Progress { offset, size, stored: None });
+        }
+        let _continued = self.continue_only_here(id)?;
+        let stored = self.assemble(bursar, backend, &blob, size).await?;
+        Ok(Progress { offset, size, stored: Some(stored) })
+    }
+
+    /// Continues an upload at `offset`. If the body breaks, what arrived before is kept.
+    pub async fn resume(
+        &self,
+        bursar: &Bursar,
+        id: BlobId,
+        offset: u64,
+        mut body: BodyStream,
+    ) -> Result<Progress, BlobError> {
+        let _continued = self.continue_only_here(id)?;
+        let (blob, size) = self.resumable(bursar, id).await?;
+        let over = bursar::Refusal::UploadOver { blob: id, state: blob.state };
+        if blob.state != BlobState::Pending {
+            return Err(bursar::Error::from(over).into());
+        }
+        let backend = self.backend_of(&blob)?;
+        let stored = length(&chunks(backend, id).await?);
+        if stored != offset {
+            return Err(BlobError::Offset { offset: stored });
+        }
+        bursar.blob_records().grow(id, stored, UPLOAD_TTL).await?;
+        let mut writer = Writer::new(backend, object::chunk(id, offset), Some(size - offset));
+        let broken = loop {
+            match body.try_next().await {
+                Ok(None) => break None,
+                Err(error) => break Some(BlobError::Interrupted(error)),
+                Ok(Some(bytes)) => {
+                    let received = offset + writer.size() + bytes.len() as u64;
+                    if received > size {
+                        writer.abort().await;
+                        return Err(BlobError::Length { announced: size, received });
+                    }
+                    writer.write(bytes).await?;
+                }
+            }
+        };
+        let mut reached = offset;
+        if writer.size() > 0 {
+            reached += writer.finish().await?.0;
+        }
+        match broken {
+            Some(error) => Err(error),
+            None if reached < size => Ok(Progress { offset: reached, size, stored: None }),
+            None => {
+                let stored = self.assemble(bursar, backend, &blob, size).await?;
+                Ok(Progress { offset: reached, size, stored: Some(stored) })
+            }
+        }
+    }
+
+    /// Gives an upload up.
+    pub async fn cancel(&self, bursar: &Bursar, id: BlobId) -> Result<(), BlobError> {
+        let (blob, _) = self.resumable(bursar, id).await?;
+        bursar.blob_records().abandon(id).await?;
+        let backend = self.backend_of(&blob)?;
+        Ok(delete_chunks(backend, id).await?)
+    }
+
+    /// Returns the record of a resumable upload, and its length.
+    async fn resumable(&self, bursar: &Bursar, id: BlobId) -> Result<(Blob, u64), BlobError> {
+        let found = bursar.blob_records().find(id).await?;
+        let found = found.filter(|blob| !blob.staged && blob.state != BlobState::Doomed);
+        match found.and_then(|blob| blob.size.map(|size| (blob, size))) {
+            Some(found) => Ok(found),
+            None => Err(bursar::Error::from(bursar::Refusal::UnknownBlob { blob: id }).into()),
+        }
+    }
+
+    fn continue_only_here(&self, id: BlobId) -> Result<Continued<'_>, BlobError> {
+        let mut continued = self.continued.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if continued.insert(id) { Ok(Continued(self, id)) } else { Err(BlobError::Locked) }
+    }
+
+    /// Puts the parts of an upload together.
+    async fn assemble(&self, bursar: &Bursar, backend: &Backend, blob: &Blob, size: u64) -> Result<Stored, BlobError> {
+        let announced = Announced { size: Some(size), digest: None, content_type: Some(&blob.content_type) };
+        let mut writer = Writer::new(backend, object::object(blob.id), Some(size));
+        for (offset, _) in chunks(backend, blob.id).await? {
+            let mut part = read(backend, &object::chunk(blob.id, offset), None).await?;
+            while let Some(bytes) = part.try_next().await? {
+                writer.write(bytes).await?;
+            }
+        }
+        let typed = announced.check_type(writer.head());
+        let written = match typed {
+            Ok(()) => announced.check(writer.finish().await?),
+            Err(error) => {
+                writer.abort().await;
+                Err(error)
+            }
+        };
+        let stored = match written {
+            Ok((size, digest)) => bursar.blob_records().store(blob.id, size, digest).await.map_err(BlobError::from),
+            Err(error) => Err(error),
+        };
+        match stored {
+            Ok(answer) => {
+                delete_chunks(backend, blob.id).await?;
+                self.stored(bursar, answer).await
+            }
+            Err(error) => {
+                // Bytes of another type never become valid. Other failures can be tried again.
+                if matches!(error, BlobError::Type { .. } | BlobError::Length { .. }) {
+                    self.give_up(bursar, blob.id, backend, &object::object(blob.id)).await;
+                    delete_chunks(backend, blob.id).await?;
+                }
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Lists the parts that have arrived, as positions and lengths, up to the first gap.
+async fn chunks(backend: &Backend, id: BlobId) -> Result<Vec<(u64, u64)>, BackendError> {
+    let listed: Vec<_> =
+        backend.store.list(Some(&object::chunks(id))).try_collect().await.map_err(|error| backend.failed(error))?;
+    let position = |name: Option<&str>| name.and_then(|name| name.parse::<u64>().ok());
+    let mut parts: Vec<(u64, u64)> =
+        listed.iter().filter_map(|part| Some((position(part.location.filename())?, part.size))).collect();
+    parts.sort_unstable();
+    let mut end = 0;
+    let whole = parts.iter().take_while(|(offset, size)| {
+        let follows = *offset == end;
+        end = offset + size;
+        follows
+    });
+    Ok(whole.copied().collect())
+}
+
+fn length(parts: &[(u64, u64)]) -> u64 {
+    parts.last().map_or(0, |(offset, size)| offset + size)
+}
+
+/// Deletes the parts of an upload.
+pub(crate) async fn delete_chunks(backend: &Backend, id: BlobId) -> Result<(), BackendError> {
+    let listed: Vec<_> =
+        backend.store.list(Some(&object::chunks(id))).try_collect().await.map_err(|error| backend.failed(error))?;
+    for part in listed {
+        delete(backend, &part.location).await?;
+    }
+    Ok(())
+}
