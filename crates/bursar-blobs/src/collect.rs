@@ -15,7 +15,7 @@ use crate::object;
 use crate::resumable::delete_chunks;
 
 /// The most blobs that one run collects.
-pub const COLLECT_MAX: usize = 1_000;
+pub(crate) const COLLECT_MAX: usize = 1_000;
 
 /// What a collection did, or would do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub struct CollectReport {
 }
 
 impl Blobs {
-    /// Collects the blobs of all tenants that are due, at most `limit` (at most [`COLLECT_MAX`]). With `dry_run` it only counts them.
+    /// Collects the blobs of all tenants that are due, at most `limit` (at most 1,000). With `dry_run` it only counts them.
     pub async fn collect(&self, bursar: &Bursar, limit: usize, dry_run: bool) -> Result<CollectReport, BlobError> {
         let limit = limit.clamp(1, COLLECT_MAX);
         let due = bursar.blob_records().due(limit).await?;

@@ -41,7 +41,7 @@ pub use self::backend::{Abilities, Backend, Backends, BadBackend, S3Settings};
 pub use self::blobs::{Blobs, BodyStream, NewBlob, Stored, body};
 pub use self::collect::CollectReport;
 pub use self::error::{BackendError, BlobError};
-pub use self::orphans::{Orphan, OrphanReport};
+pub use self::orphans::{ORPHAN_AGE, Orphan, OrphanReport};
 pub use self::relocate::MoveReport;
 pub use self::resumable::Progress;
 pub use self::signed::{SignedPart, SignedUpload, Target, UploadedPart};

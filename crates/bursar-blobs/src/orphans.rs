@@ -22,7 +22,7 @@ pub struct OrphanReport {
     pub objects: u64,
     /// The live records that were looked at.
     pub blobs: u64,
-    /// Objects that no record names, at most [`LISTED_MAX`] of them.
+    /// Objects that no record names, at most 1,000 of them.
     pub orphans: Vec<Orphan>,
     /// The number of all such objects.
     pub orphans_total: u64,
@@ -30,7 +30,7 @@ pub struct OrphanReport {
     pub orphan_bytes: u64,
     /// How many of them were deleted.
     pub deleted: u64,
-    /// Live blobs whose bytes are missing, at most [`LISTED_MAX`] of them.
+    /// Live blobs whose bytes are missing, at most 1,000 of them.
     pub missing: Vec<BlobId>,
     /// The number of all such blobs.
     pub missing_total: u64,
@@ -48,7 +48,7 @@ pub struct Orphan {
 }
 
 /// The most orphans and missing blobs that a report lists.
-pub const LISTED_MAX: usize = 1_000;
+pub(crate) const LISTED_MAX: usize = 1_000;
 /// The records that are read at once.
 const PAGE: usize = 1_000;
 /// The age below which an object is no orphan: its record may be on its way to a reader of an older snapshot.

@@ -9,7 +9,7 @@ use bursar_core::id::BlobId;
 use futures_util::TryStreamExt;
 
 use crate::backend::Backend;
-use crate::blobs::{Announced, BodyStream, Blobs, NewBlob, Stored, UPLOAD_TTL, delete, read};
+use crate::blobs::{Announced, Blobs, BodyStream, NewBlob, Stored, UPLOAD_TTL, delete, read};
 use crate::error::{BackendError, BlobError};
 use crate::object;
 use crate::writer::Writer;

@@ -10,17 +10,19 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use bursar::Bursar;
 use bursar_core::blob::{Blob, BlobState, Sha256Digest};
 use bursar_core::id::BlobId;
+use bytes::Bytes;
 use futures_util::TryStreamExt;
+use futures_util::stream::BoxStream;
 use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
 use object_store::signer::{HeaderName, HeaderValue, Method, SignedUrlOptions, Signer};
 use object_store::{CopyOptions, ObjectStoreExt};
 
 use crate::backend::{Backend, Signing};
-use crate::blobs::{Announced, BodyStream, Blobs, NewBlob, Stored, delete, read};
+use crate::blobs::{Announced, Blobs, BodyStream, NewBlob, Stored, delete, read};
 use crate::error::{BackendError, BlobError};
 use crate::object;
-use crate::writer::Writer;
+use crate::writer::{HEAD_BYTES, Writer};
 
 /// A signed upload that was begun.
 #[derive(Clone, Debug)]
@@ -83,12 +85,10 @@ const PART_BYTES: u64 = 64 << 20;
 /// The most parts of an upload.
 const PARTS_MAX: u64 = 10_000;
 
-/// Returns the headers that pin the length and the digest of a signed upload.
-pub(crate) fn put_options(digest: Sha256Digest, size: u64) -> SignedUrlOptions {
+/// Returns the header that pins the digest of a signed upload, and with it the length.
+pub(crate) fn put_options(digest: Sha256Digest) -> SignedUrlOptions {
     let checksum = HeaderValue::from_str(&BASE64_STANDARD.encode(digest.0)).expect("base64 is visible ASCII");
-    SignedUrlOptions::default()
-        .with_signed_header(HeaderName::from_static("content-length"), HeaderValue::from(size))
-        .with_signed_header(HeaderName::from_static("x-amz-checksum-sha256"), checksum)
+    SignedUrlOptions::default().with_signed_header(HeaderName::from_static("x-amz-checksum-sha256"), checksum)
 }
 
 impl Blobs {
@@ -209,17 +209,25 @@ impl Blobs {
         }
         let copied = backend.store.copy_opts(&staged, &object, CopyOptions::default()).await;
         copied.map_err(|error| backend.failed(error))?;
-        // The entity tag of an object of several parts is no digest of its bytes, so these are read.
-        if size <= SINGLE_MAX && self.abilities().await?.checksums {
-            let head = read(backend, &object, Some(0..size.min(crate::writer::HEAD_BYTES as u64))).await;
-            let head: Vec<u8> = match size {
+        if backend.checksum(&object).await.map_err(|error| backend.failed(error))? == blob.digest {
+            let head = match size {
                 0 => Vec::new(),
-                _ => head?.try_fold(Vec::new(), async |mut all, bytes| { all.extend_from_slice(&bytes); Ok(all) }).await?,
+                _ => read_all(read(backend, &object, Some(0..size.min(HEAD_BYTES as u64))).await?).await?,
             };
             return announced(blob).check_type(&head);
         }
+        // The backend does not tell a digest, as for an object of several parts, or tells another one.
         check_bytes(backend, blob).await
     }
+}
+
+/// Collects the bytes of a short stream.
+async fn read_all(mut stream: BoxStream<'static, Result<Bytes, BackendError>>) -> Result<Vec<u8>, BackendError> {
+    let mut all = Vec::new();
+    while let Some(bytes) = stream.try_next().await? {
+        all.extend_from_slice(&bytes);
+    }
+    Ok(all)
 }
 
 fn announced(blob: &Blob) -> Announced<'_> {
@@ -235,17 +243,14 @@ async fn check_bytes(backend: &Backend, blob: &Blob) -> Result<(), BlobError> {
 }
 
 /// Reads an object, and returns its first bytes, its length and its digest.
-pub(crate) async fn digest_of(
-    backend: &Backend,
-    path: &Path,
-) -> Result<(Vec<u8>, (u64, Sha256Digest)), BackendError> {
+pub(crate) async fn digest_of(backend: &Backend, path: &Path) -> Result<(Vec<u8>, (u64, Sha256Digest)), BackendError> {
     use sha2::{Digest, Sha256};
     let mut stream = read(backend, path, None).await?;
     let (mut hasher, mut size, mut head) = (Sha256::new(), 0, Vec::new());
     while let Some(bytes) = stream.try_next().await? {
         hasher.update(&bytes);
         size += bytes.len() as u64;
-        let missing = crate::writer::HEAD_BYTES - head.len();
+        let missing = HEAD_BYTES - head.len();
         head.extend_from_slice(&bytes[..bytes.len().min(missing)]);
     }
     Ok((head, (size, Sha256Digest(hasher.finalize().into()))))
@@ -267,7 +272,7 @@ async fn sign(s3: &Signing, blob: &Blob, ttl: Duration) -> object_store::Result<
     let (size, path) = (blob.size.unwrap_or(0), s3.path(&object::staged(blob.id)));
     if size <= SINGLE_MAX {
         let digest = blob.digest.unwrap_or(Sha256Digest([0; 32]));
-        let options = put_options(digest, size);
+        let options = put_options(digest);
         let url = s3.service.signed_url_opts(Method::PUT, &path, ttl, &options).await?;
         let headers = options.signed_headers.iter();
         let headers = headers.map(|(name, value)| (name.to_string(), value.to_str().unwrap_or_default().to_owned()));

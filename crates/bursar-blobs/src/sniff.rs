@@ -61,7 +61,13 @@ fn recognize(head: &[u8]) -> Option<&'static str> {
     }
     let text = String::from_utf8_lossy(head);
     let text = text.trim_start_matches('\u{feff}').trim_start().to_ascii_lowercase();
-    let markup = [("<!doctype html", "text/html"), ("<html", "text/html"), ("<script", "text/html"), ("<svg", "image/svg+xml"), ("<?xml", "text/xml")];
+    let markup = [
+        ("<!doctype html", "text/html"),
+        ("<html", "text/html"),
+        ("<script", "text/html"),
+        ("<svg", "image/svg+xml"),
+        ("<?xml", "text/xml"),
+    ];
     markup.into_iter().find(|(beginning, _)| text.starts_with(beginning)).map(|(_, name)| name)
 }
 

@@ -71,7 +71,10 @@ pub struct S3Settings {
 
 impl fmt::Debug for S3Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("S3Settings").field("bucket", &self.bucket).field("endpoint", &self.endpoint).finish_non_exhaustive()
+        f.debug_struct("S3Settings")
+            .field("bucket", &self.bucket)
+            .field("endpoint", &self.endpoint)
+            .finish_non_exhaustive()
     }
 }
 
@@ -135,8 +138,7 @@ impl Backend {
     pub fn local(directory: impl AsRef<FilePath>) -> Result<Backend, BadBackend> {
         let directory = directory.as_ref();
         let place = directory.display().to_string();
-        std::fs::create_dir_all(directory)
-            .map_err(|source| BadBackend::Directory { place: place.clone(), source })?;
+        std::fs::create_dir_all(directory).map_err(|source| BadBackend::Directory { place: place.clone(), source })?;
         let store = LocalFileSystem::new_with_prefix(directory)?.with_fsync(true).with_automatic_cleanup(false);
         Ok(Backend { name: name(LOCAL), place, store: Arc::new(store), s3: None })
     }

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+use bursar_core::blob::Sha256Digest;
 use futures_util::TryStreamExt;
-use object_store::client::{HttpRequestBody, HttpService};
+use object_store::client::{HttpRequestBody, HttpResponse, HttpService};
 use object_store::path::Path;
-use object_store::signer::{Method, Signer};
+use object_store::signer::{HeaderName, HeaderValue, Method, SignedUrlOptions, Signer};
 use object_store::{ObjectStoreExt, PutMode};
 
 use super::{Backend, http};
@@ -19,7 +21,7 @@ pub struct Abilities {
     pub conditional_put: bool,
     /// It signs requests, so that callers can upload and download without passing their bytes through the server.
     pub signed_requests: bool,
-    /// It refuses a signed upload whose bytes have another SHA-256 than announced.
+    /// It tells the SHA-256 of an object, so that the bytes of a signed upload need not be read to check them.
     pub checksums: bool,
 }
 
@@ -61,25 +63,44 @@ impl Backend {
         Ok(Abilities { conditional_put, signed_requests, checksums })
     }
 
-    /// Tries a signed upload of the announced bytes, and one of others. Returns whether the first works and the second does not.
+    /// Tries a signed upload. Returns whether it works, and whether the backend tells the digest of what it got.
     async fn probe_signed(&self, path: &Path) -> object_store::Result<(bool, bool)> {
         let Some(s3) = &self.s3 else { return Ok((false, false)) };
-        let client = http::Service::new();
-        let options = put_options(crate::object::digest(BYTES), BYTES.len() as u64);
-        let mut accepted = [false; 2];
-        for (accepted, bytes) in accepted.iter_mut().zip([BYTES, b"BURSAR"]) {
-            let url =
-                s3.service.signed_url_opts(Method::PUT, &s3.path(path), Duration::from_secs(60), &options).await?;
-            let mut request = hyper::Request::builder().method(Method::PUT).uri(url.as_str());
-            for (name, value) in &options.signed_headers {
-                request = request.header(name, value);
-            }
-            let request = request.body(HttpRequestBody::from(bytes.to_vec()));
-            let request = request.map_err(|error| object_store::Error::Generic { store: "probe", source: error.into() })?;
-            let answer = client.call(request).await;
-            let answer = answer.map_err(|error| object_store::Error::Generic { store: "probe", source: error.into() })?;
-            *accepted = answer.status().is_success();
-        }
-        Ok((accepted[0], accepted[0] && !accepted[1]))
+        let options = put_options(crate::object::digest(BYTES));
+        let url = s3.service.signed_url_opts(Method::PUT, &s3.path(path), TTL, &options).await?;
+        let answer = send(Method::PUT, url.as_str(), &options, BYTES.to_vec()).await?;
+        let signs = answer.status().is_success();
+        Ok((signs, signs && self.checksum(path).await? == Some(crate::object::digest(BYTES))))
     }
+
+    /// Returns the SHA-256 that the backend has computed for an object, if it has.
+    pub(crate) async fn checksum(&self, path: &Path) -> object_store::Result<Option<Sha256Digest>> {
+        let Some(s3) = &self.s3 else { return Ok(None) };
+        let mode = HeaderName::from_static("x-amz-checksum-mode");
+        let options = SignedUrlOptions::default().with_signed_header(mode, HeaderValue::from_static("ENABLED"));
+        let url = s3.service.signed_url_opts(Method::HEAD, &s3.path(path), TTL, &options).await?;
+        let answer = send(Method::HEAD, url.as_str(), &options, Vec::new()).await?;
+        let text = answer.headers().get("x-amz-checksum-sha256").filter(|_| answer.status().is_success());
+        let bytes = text.and_then(|text| BASE64_STANDARD.decode(text).ok());
+        Ok(bytes.and_then(|bytes| bytes.try_into().ok()).map(Sha256Digest))
+    }
+}
+
+/// How long the signatures of these requests are valid.
+const TTL: Duration = Duration::from_secs(60);
+
+/// Sends a signed request.
+async fn send(
+    method: Method,
+    url: &str,
+    options: &SignedUrlOptions,
+    bytes: Vec<u8>,
+) -> object_store::Result<HttpResponse> {
+    let failed = |source| object_store::Error::Generic { store: "signed request", source };
+    let mut request = hyper::Request::builder().method(method).uri(url);
+    for (name, value) in &options.signed_headers {
+        request = request.header(name, value);
+    }
+    let request = request.body(HttpRequestBody::from(bytes)).map_err(|error| failed(error.into()))?;
+    http::Service::new().call(request).await.map_err(|error| failed(error.into()))
 }
