@@ -176,7 +176,7 @@ async fn leases_and_reports_of_a_worker_work() {
     let progress = ProgressBody { fence, percent: Some(5.0), message: None, data: Payload::default() };
     work.progress(id, &progress).await.unwrap();
     let usage = Some(vec![bursar_client::Usage { scope: None, amount: 31 }]);
-    let body = CompleteBody { fence, result: Payload::new("\"ok\"").unwrap(), usage };
+    let body = CompleteBody { fence, result: Payload::new("\"ok\"").unwrap(), usage, blobs: Vec::new() };
     let done = work.complete(id, &body).await.unwrap();
     assert_eq!((done.state, done.cost[0].amount), (JobState::Succeeded, 31));
     // A repeated report returns the same answer.
@@ -201,7 +201,7 @@ async fn leases_and_reports_of_a_worker_work() {
     let beats = beats.await.unwrap().into_inner().items;
     assert!(matches!(beats[0], ItemAnswer::Done(_)));
     assert!(matches!(&beats[1], ItemAnswer::Failed { problem } if problem.kind == Kind::LeaseLost));
-    let complete = CompleteItem { id, fence, result: Payload::default(), usage: None };
+    let complete = CompleteItem { id, fence, result: Payload::default(), usage: None, blobs: Vec::new() };
     work.complete_all(vec![complete]).await.unwrap();
     let (id, fence) = at(5);
     work.fail_all(vec![FailItem { id, fence, error, retryable: false, retry_after_ms: None, usage: None }])
