@@ -6,8 +6,8 @@ use bursar_wire::problem::{Kind, Problem};
 
 use crate::args::{ArgSource, GlobalArgs, as_durations};
 use crate::commands::{
-    backup, bench, budget, command, completions, config, credential, dead, dev, doctor, grant, hold, job, journal,
-    maintenance, meter, migrate, openapi, queue, schedule, serve, top,
+    backup, bench, blob, budget, command, completions, config, credential, dead, dev, doctor, grant, hold, job,
+    journal, maintenance, meter, migrate, namespace, openapi, queue, schedule, serve, top,
 };
 use crate::context::{Access, Context};
 use crate::examples;
@@ -78,6 +78,12 @@ pub(crate) enum CliCommand {
     /// Inspect, retry, move and discard dead jobs: jobs with no attempts left
     #[command(subcommand)]
     Dead(dead::Dead),
+    /// Inspect, delete and restore blobs, and manage what refers to them
+    #[command(subcommand)]
+    Blob(blob::Blobs),
+    /// Set and show the rules of namespaces of blobs
+    #[command(subcommand)]
+    Namespace(namespace::Namespaces),
     /// Read the journal: every event, in order
     #[command(subcommand)]
     Journal(journal::Journals),
@@ -191,6 +197,8 @@ async fn run_in(command: CliCommand, context: &Context) -> Result<Exit, Problem>
         CliCommand::Queue(args) => queue::run(args, context).await?,
         CliCommand::Schedule(args) => schedule::run(args, context).await?,
         CliCommand::Dead(args) => return dead::run(args, context).await,
+        CliCommand::Blob(args) => blob::run(args, context).await?,
+        CliCommand::Namespace(args) => namespace::run(args, context).await?,
         CliCommand::Journal(args) => journal::run(args, context).await?,
         CliCommand::Worker(args) => credential::workers(args, context).await?,
         CliCommand::Token(args) => credential::tokens(args, context).await?,
@@ -235,6 +243,8 @@ impl CliCommand {
             CliCommand::Dead(args) => {
                 matches!(args, dead::Dead::List { .. } | dead::Dead::Groups { .. } | dead::Dead::Show { .. })
             }
+            CliCommand::Blob(args) => args.reads(),
+            CliCommand::Namespace(args) => !matches!(args, namespace::Namespaces::Set(_)),
             CliCommand::Worker(args) => {
                 matches!(args, credential::Workers::Show { .. } | credential::Workers::List { .. })
             }

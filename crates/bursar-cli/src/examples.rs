@@ -2,7 +2,7 @@
 
 use clap::Command;
 
-/// The examples of each command. `$HOLD`, `$JOB`, `$GRANT` and `$TOKEN` stand for what an earlier command printed.
+/// The examples of each command. `$HOLD`, `$JOB`, `$GRANT`, `$BLOB` and `$TOKEN` stand for what an earlier command printed.
 const EXAMPLES: &[(&str, &[&str])] = &[
     ("serve", &["bursar serve", "bursar --database postgres://localhost/bursar serve --listen 0.0.0.0:7440"]),
     ("dev", &["bursar dev"]),
@@ -53,6 +53,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &[
             "bursar job enqueue media video.encode --payload '{\"id\":7}' --delay 10m",
             "bursar job enqueue media video.encode --charge agent:scout=0.50usd",
+            "bursar job enqueue media video.encode --blob $BLOB",
             "bursar job enqueue --file jobs.json",
         ],
     ),
@@ -99,6 +100,21 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("dead retry", &["bursar dead retry $JOB", "bursar dead retry --queue media --dry-run"]),
     ("dead discard", &["bursar dead discard --kind 'video.*' --yes"]),
     ("dead move", &["bursar dead move --queue media --to media-slow --yes"]),
+    ("blob list", &["bursar blob list --namespace media --newest"]),
+    ("blob show", &["bursar blob show $BLOB"]),
+    ("blob delete", &["bursar blob delete $BLOB --reason 'replaced'"]),
+    ("blob restore", &["bursar blob restore $BLOB"]),
+    ("blob reference", &["bursar blob reference $BLOB post:42"]),
+    ("blob release", &["bursar blob release $BLOB post:42"]),
+    ("namespace list", &["bursar namespace list"]),
+    ("namespace show", &["bursar namespace show media"]),
+    (
+        "namespace set",
+        &[
+            "bursar namespace set media --bytes-max 100MiB --unreferenced 30d",
+            "bursar namespace set media --charge disk:acme",
+        ],
+    ),
     (
         "journal list",
         &["bursar journal list --kind budget --most 20", "bursar journal list --stream scope:org:acme --after 1000"],
@@ -176,6 +192,7 @@ mod tests {
             "$HOLD" => format!("hold_{id}"),
             "$JOB" => format!("job_{id}"),
             "$GRANT" => format!("grant_{id}"),
+            "$BLOB" => format!("blob_{id}"),
             word => word.to_owned(),
         };
         words.iter().map(value).collect()

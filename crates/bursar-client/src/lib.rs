@@ -40,10 +40,11 @@ mod transport;
 pub use bursar_core::budget::{Budget, HoldPolicy, Limit};
 pub use bursar_core::credential::{BlobCapabilities, Capabilities, Pattern};
 pub use bursar_core::hold::HoldState;
-pub use bursar_core::id::{CommandId, GrantId, HoldId, JobId, KeyId, WorkerId};
+pub use bursar_core::id::{BlobId, CommandId, GrantId, HoldId, JobId, KeyId, WorkerId};
 pub use bursar_core::job::{JobState, Order, QueueConfig, ScheduleSpec, Usage};
 pub use bursar_core::name::{
-    FlowKey, IdempotencyKey, JobKind, Purpose, Queue, ScheduleName, Scope, Subject, Tag, Tenant, WorkerName,
+    FlowKey, IdempotencyKey, JobKind, Namespace, Purpose, Queue, Referrer, ScheduleName, Scope, Subject, Tag, Tenant,
+    WorkerName,
 };
 pub use bursar_core::payload::Payload;
 pub use bursar_core::refusal::Invalid;
@@ -60,8 +61,8 @@ pub use bursar_worker::{
 
 pub use crate::answered::Answered;
 pub use crate::api::{
-    Budgets, Commands, Credentials, Dead, FiguresPeriod, Grants, Holds, JobQuery, Jobs, Journal, JournalQuery, Meter,
-    Queues, ReadyAnswer, Schedules, Tenants, Work,
+    BlobQuery, Blobs, Budgets, Commands, Credentials, Dead, FiguresPeriod, Grants, Holds, JobQuery, Jobs, Journal,
+    JournalQuery, Meter, Namespaces, Queues, ReadyAnswer, Schedules, Tenants, Work,
 };
 pub use crate::client::Client;
 pub use crate::error::Error;

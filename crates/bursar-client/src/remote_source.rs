@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bursar_core::bounds::WAIT_MAX;
 use bursar_core::credential::{CredentialClass, CredentialToken};
+use bursar_core::id::BlobId;
 use bursar_core::job::{End, Finish, HeartbeatItem, LeaseRequest, Order};
 use bursar_core::time::{Span, Time};
 use bursar_wire::job::{BeatenAnswer, FinishedAnswer, LeasedAnswer};
@@ -176,6 +177,7 @@ fn leased_job(job: LeasedAnswer) -> Result<LeasedJob, SourceError> {
         key: job.key,
         tags: job.tags,
         metadata: job.metadata,
+        blobs: job.blobs,
         hold: job.hold,
         // An invalid trace context must not fail the job.
         traceparent: job.traceparent.and_then(|text| text.parse().ok()),
@@ -213,9 +215,9 @@ impl ReportBatch {
     fn add(&mut self, index: usize, item: Finish) -> bool {
         let Finish { job: id, fence, end } = item;
         match end {
-            End::Complete { result, usage, .. } => {
+            End::Complete { result, usage, blobs } => {
                 self.bytes += result.as_str().len();
-                push(&mut self.completed, index, CompleteItem { id, fence, result, usage });
+                push(&mut self.completed, index, CompleteItem { id, fence, result, usage, blobs });
             }
             End::Fail { error, retryable, retry_after, usage } => {
                 self.bytes += error.message.len();
@@ -291,7 +293,11 @@ fn may_succeed_later(problem: &Problem) -> bool {
 }
 
 fn rejection(problem: &Problem) -> NotTaken {
+    // A blob that the report names may be gone while the lease is not.
+    let names_blob =
+        problem.http.as_ref().and_then(|http| http.id.as_deref()).is_some_and(|id| id.parse::<BlobId>().is_ok());
     match problem.kind {
+        Kind::NotFound if names_blob => NotTaken::Refused(problem.detail.clone()),
         Kind::LeaseLost | Kind::NotFound => NotTaken::Lost(problem.detail.clone()),
         _ => NotTaken::Refused(problem.detail.clone()),
     }

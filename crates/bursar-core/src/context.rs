@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bounds::TEXT_BYTES_MAX;
 use crate::credential::{Pattern, covered};
-use crate::name::{LeaseOwner, Scope, Tenant};
+use crate::name::{LeaseOwner, Namespace, Scope, Tenant};
 use crate::refusal::Invalid;
 use crate::trace::TraceParent;
 
@@ -39,12 +39,19 @@ pub struct Reporter {
     pub owner: LeaseOwner,
     /// The scopes it may charge for jobs without a hold.
     pub charges: Vec<Pattern>,
+    /// The namespaces whose blobs it may name as made by a job.
+    pub namespaces: Vec<Pattern>,
 }
 
 impl Reporter {
     /// Returns whether it may charge a scope for a job without a hold.
     pub fn may_charge(&self, scope: &Scope) -> bool {
         covered(&self.charges, scope.as_str())
+    }
+
+    /// Returns whether it may name blobs of a namespace as made by a job.
+    pub fn may_make_in(&self, namespace: &Namespace) -> bool {
+        covered(&self.namespaces, namespace.as_str())
     }
 }
 

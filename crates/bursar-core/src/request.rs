@@ -419,7 +419,7 @@ impl Request {
         if self.if_match.is_some() && !self.op.defines() {
             return Err(Invalid::new(
                 "if_match",
-                "is allowed only to define a budget, queue or schedule, or to remove a schedule",
+                "is allowed only to define or remove a budget or schedule, or to define a queue or namespace",
             ));
         }
         self.op.check_scopes()?;
@@ -493,6 +493,7 @@ impl Op {
                 | Op::DefineQueue { .. }
                 | Op::DefineSchedule { .. }
                 | Op::RemoveSchedule { .. }
+                | Op::Blob(BlobOp::DefineNamespace { .. })
         )
     }
 

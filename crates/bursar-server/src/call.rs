@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use bursar::{
-    Bursar, CommandId, Context, GrantId, HoldId, IdempotencyKey, IfMatch, JobId, KeyId, Op, Outcome, Queue, Request,
-    ScheduleName, Scope, Tenant, WorkerId,
+    BlobId, Bursar, CommandId, Context, GrantId, HoldId, IdempotencyKey, IfMatch, JobId, KeyId, Namespace, Op, Outcome,
+    Queue, Referrer, Request, ScheduleName, Scope, Tenant, WorkerId,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
@@ -17,7 +17,7 @@ use crate::wire::problem::Problem;
 pub(crate) struct Input<P = (), Q = NoFields, B = NoFields> {
     /// The caller and its context.
     pub(crate) call: Call,
-    /// The path parameter.
+    /// The path parameter, or several as a tuple.
     pub(crate) parameter: P,
     /// The query.
     pub(crate) query: Q,
@@ -72,36 +72,82 @@ impl Call {
     }
 }
 
-/// A path parameter, such as `{id}` in `/v1/jobs/{id}`; `()` for a path without one.
+/// A path parameter, such as `{id}` in `/v1/jobs/{id}`.
 pub(crate) trait PathParameter: Sized + Send + 'static {
     /// Parses the text of the parameter.
-    fn read(text: Option<&str>) -> Result<Self, Problem>;
+    fn read(text: &str) -> Result<Self, Problem>;
     /// Returns its JSON schema for the OpenAPI document.
-    fn schema(schemas: &mut SchemaGenerator) -> Option<Schema>;
+    fn schema(schemas: &mut SchemaGenerator) -> Schema;
 }
 
-impl PathParameter for () {
-    fn read(_: Option<&str>) -> Result<(), Problem> {
+/// The parameters of a path, in order: `()`, one, or a pair.
+pub(crate) trait PathParameters: Sized + Send + 'static {
+    /// Parses the texts of the parameters.
+    fn read(texts: &[String]) -> Result<Self, Problem>;
+    /// Returns their JSON schemas for the OpenAPI document.
+    fn schemas(schemas: &mut SchemaGenerator) -> Vec<Schema>;
+}
+
+impl PathParameters for () {
+    fn read(_: &[String]) -> Result<(), Problem> {
         Ok(())
     }
 
-    fn schema(_: &mut SchemaGenerator) -> Option<Schema> {
-        None
+    fn schemas(_: &mut SchemaGenerator) -> Vec<Schema> {
+        Vec::new()
     }
+}
+
+impl<P: PathParameter> PathParameters for P {
+    fn read(texts: &[String]) -> Result<P, Problem> {
+        P::read(text_at(texts, 0))
+    }
+
+    fn schemas(schemas: &mut SchemaGenerator) -> Vec<Schema> {
+        vec![P::schema(schemas)]
+    }
+}
+
+impl<P: PathParameter, Q: PathParameter> PathParameters for (P, Q) {
+    fn read(texts: &[String]) -> Result<(P, Q), Problem> {
+        Ok((P::read(text_at(texts, 0))?, Q::read(text_at(texts, 1))?))
+    }
+
+    fn schemas(schemas: &mut SchemaGenerator) -> Vec<Schema> {
+        vec![P::schema(schemas), Q::schema(schemas)]
+    }
+}
+
+fn text_at(texts: &[String], place: usize) -> &str {
+    texts.get(place).map(String::as_str).unwrap_or_default()
 }
 
 macro_rules! path_parameters {
     ($($name:ty),*) => {$(
         impl PathParameter for $name {
-            fn read(text: Option<&str>) -> Result<$name, Problem> {
-                Ok(text.unwrap_or_default().parse()?)
+            fn read(text: &str) -> Result<$name, Problem> {
+                Ok(text.parse()?)
             }
 
-            fn schema(schemas: &mut SchemaGenerator) -> Option<Schema> {
-                Some(schemas.subschema_for::<$name>())
+            fn schema(schemas: &mut SchemaGenerator) -> Schema {
+                schemas.subschema_for::<$name>()
             }
         }
     )*};
 }
 
-path_parameters!(CommandId, GrantId, HoldId, JobId, KeyId, Queue, ScheduleName, Scope, Tenant, WorkerId);
+path_parameters!(
+    BlobId,
+    CommandId,
+    GrantId,
+    HoldId,
+    JobId,
+    KeyId,
+    Namespace,
+    Queue,
+    Referrer,
+    ScheduleName,
+    Scope,
+    Tenant,
+    WorkerId
+);

@@ -62,10 +62,10 @@ pub fn document() -> Value {
 }
 
 fn operation(route: &Route, schemas: &mut SchemaGenerator) -> Value {
-    let RouteSchemas { path_parameter, query, body, response } = (route.schemas)(schemas);
+    let RouteSchemas { path_parameters, query, body, response } = (route.schemas)(schemas);
     let mut parameters = Vec::new();
-    if let (Some(schema), Some(name)) = (path_parameter, path_parameter_name(route.path)) {
-        let example = examples::path_parameter(route.path);
+    for (place, (schema, name)) in path_parameters.into_iter().zip(path_parameter_names(route.path)).enumerate() {
+        let example = if place == 0 { examples::path_parameter(route.path) } else { examples::second_parameter(name) };
         parameters.push(json!({ "name": name, "in": "path", "required": true, "schema": schema, "example": example }));
     }
     parameters.extend(query_parameters(route, &query));
@@ -180,9 +180,9 @@ fn retry_description(route: &Route) -> Option<&'static str> {
     }
 }
 
-/// Returns the name of the path parameter.
-fn path_parameter_name(path: &str) -> Option<&str> {
-    path.split_once('{')?.1.split_once('}').map(|(name, _)| name)
+/// Returns the names of the path parameters.
+fn path_parameter_names(path: &str) -> impl Iterator<Item = &str> {
+    path.split('{').skip(1).filter_map(|rest| rest.split_once('}').map(|(name, _)| name))
 }
 
 fn tag(path: &str) -> &str {

@@ -146,7 +146,7 @@ async fn answer(app: &Arc<App>, route: &Arc<Route>, request: Request, trace: &Tr
     tracing::Span::current().record("principal", principal.role.map_or("anonymous", Role::name));
     authorize(&principal, route.action)?;
     let call = call(app, route, principal, &parts, trace)?;
-    let path_parameter = path_parameter(&mut parts).await?;
+    let path_parameters = path_parameters(&mut parts).await?;
     // A slow body, or a wait for memory, must not occupy a request slot.
     drop(slot);
     let account = call.principal.account();
@@ -167,7 +167,7 @@ async fn answer(app: &Arc<App>, route: &Arc<Route>, request: Request, trace: &Tr
             return Ok(response);
         }
     };
-    let request = AuthorizedRequest { call, path_parameter, uri: parts.uri, body, ignored: route.ignored };
+    let request = AuthorizedRequest { call, path_parameters, uri: parts.uri, body, ignored: route.ignored };
     let ran = match route.writes() && !route.waits {
         true => run_to_completion(route.clone(), request, (slot, body_reservations)).await,
         false => route.run(request).await,
@@ -204,9 +204,9 @@ fn call(app: &Arc<App>, route: &Route, principal: Principal, parts: &Parts, trac
     Ok(Call { app: app.clone(), key, if_match, last_event, accepts_html, principal, context })
 }
 
-async fn path_parameter(parts: &mut Parts) -> Result<Option<String>, Problem> {
+async fn path_parameters(parts: &mut Parts) -> Result<Vec<String>, Problem> {
     match RawPathParams::from_request_parts(parts, &()).await {
-        Ok(params) => Ok(params.iter().next().map(|(_, value)| value.to_owned())),
+        Ok(params) => Ok(params.iter().map(|(_, value)| value.to_owned()).collect()),
         Err(_) => Err(Problem::invalid("path".into(), "the path is not percent-encoded UTF-8")),
     }
 }

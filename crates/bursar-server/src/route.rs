@@ -9,7 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::call::{Call, Input, PathParameter};
+use crate::call::{Call, Input, PathParameters};
 use crate::limits;
 use crate::parse;
 use crate::principal::permissions::Action;
@@ -59,10 +59,10 @@ pub(crate) enum RetrySafety {
 type Handler =
     dyn Fn(AuthorizedRequest) -> Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>> + Send + Sync;
 
-/// An authorized request whose path parameter, query and body are not yet parsed.
+/// An authorized request whose path parameters, query and body are not yet parsed.
 pub(crate) struct AuthorizedRequest {
     pub(crate) call: Call,
-    pub(crate) path_parameter: Option<String>,
+    pub(crate) path_parameters: Vec<String>,
     pub(crate) uri: axum::http::Uri,
     pub(crate) body: bytes::Bytes,
     /// Fields of the body that are ignored.
@@ -71,8 +71,8 @@ pub(crate) struct AuthorizedRequest {
 
 /// The schemas of a route's input and output.
 pub(crate) struct RouteSchemas {
-    /// The path parameter, if the path has one.
-    pub(crate) path_parameter: Option<Schema>,
+    /// The parameters of the path, in order.
+    pub(crate) path_parameters: Vec<Schema>,
     /// The query.
     pub(crate) query: Schema,
     /// The body; only meaningful if the method has one.
@@ -91,7 +91,7 @@ impl Route {
         handler: H,
     ) -> Route
     where
-        P: PathParameter,
+        P: PathParameters,
         Q: DeserializeOwned + JsonSchema + Send + 'static,
         B: DeserializeOwned + JsonSchema + Send + 'static,
         R: HandlerReply,
@@ -100,8 +100,8 @@ impl Route {
     {
         let run = move |request: AuthorizedRequest| -> Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>> {
             Box::pin(async move {
-                let AuthorizedRequest { call, path_parameter, uri, body: text, ignored } = request;
-                let parameter = P::read(path_parameter.as_deref())?;
+                let AuthorizedRequest { call, path_parameters, uri, body: text, ignored } = request;
+                let parameter = P::read(&path_parameters)?;
                 let query = parse::query(&uri)?;
                 let body = parse::json(&text, ignored)?;
                 let answered = handler(Input { call, parameter, query, body }).await;
@@ -123,7 +123,7 @@ impl Route {
             body_bytes_max: limits::BODY_BYTES_MAX,
             example: None,
             schemas: |schemas| RouteSchemas {
-                path_parameter: P::schema(schemas),
+                path_parameters: P::schemas(schemas),
                 query: Q::json_schema(schemas),
                 body: schemas.subschema_for::<B>(),
                 response: R::spec(schemas),

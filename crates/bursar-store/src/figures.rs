@@ -1,9 +1,9 @@
-//! The types of reads about jobs and queues: job filters, queue figures, costs, held sums, groups of dead jobs, and due jobs.
+//! The types of reads about jobs, queues and blobs: filters, queue figures, costs, held sums, groups of dead jobs, and due jobs.
 
 use bursar_core::bounds::FIGURES_KEPT;
 use bursar_core::id::JobId;
 use bursar_core::job::{Job, JobError, JobState, wants};
-use bursar_core::name::{FlowKey, JobKind, Queue, Scope, Tag, Tenant};
+use bursar_core::name::{FlowKey, JobKind, Namespace, Queue, Scope, Tag, Tenant};
 use bursar_core::page::PageItem;
 use bursar_core::state::Counted;
 use bursar_core::time::Time;
@@ -47,6 +47,15 @@ impl JobFilter {
             && self.tag.as_ref().is_none_or(|tag| job.tags.contains(tag))
             && self.fingerprint.as_ref().is_none_or(last_error)
     }
+}
+
+/// A filter for the blobs of a tenant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BlobFilter {
+    /// The namespace of the blob; `None` matches every namespace.
+    pub namespace: Option<Namespace>,
+    /// Whether a list begins with the newest blob. It then continues with the blobs before an id, not after it.
+    pub newest_first: bool,
 }
 
 /// The figures of a queue. Every transaction updates the counts, so a read does not scan the jobs.

@@ -29,7 +29,9 @@ pub mod wakeup;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use error::StoreError;
-pub use figures::{Cost, CostMark, DeadGroup, DeadGroupMark, DueJobs, Figures, HeldMark, HeldSum, JobFilter};
+pub use figures::{
+    BlobFilter, Cost, CostMark, DeadGroup, DeadGroupMark, DueJobs, Figures, HeldMark, HeldSum, JobFilter,
+};
 pub use memory::MemoryStore;
 pub use postgres::{PostgresOptions, PostgresStore};
 pub use sqlite::{Copied, CopyOptions, CopyProgress, SqliteStore};

@@ -14,6 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
+use crate::blob::ReferenceBody;
 use crate::hold::ClampedAnswer;
 use crate::job::JobBody;
 use crate::window::{LimitBody, WindowFields, limits};
@@ -35,6 +36,9 @@ pub struct CommandBody {
     pub redeem: Vec<RedeemBody>,
     /// The jobs to enqueue.
     pub jobs: Vec<JobBody>,
+    /// References of the application to blobs, which keep them from being collected.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub references: Vec<ReferenceBody>,
     /// What the journal records with the command.
     pub context: ContextBody,
     /// Check the command without executing it.
@@ -122,7 +126,7 @@ impl CommandBody {
             settle,
             redeem: self.redeem.into_iter().map(redeem).collect::<Result<_, Refusal>>()?,
             jobs: self.jobs.into_iter().enumerate().map(job).collect::<Result<_, Invalid>>()?,
-            references: Vec::new(),
+            references: self.references.into_iter().map(Into::into).collect(),
         };
         let ContextBody { correlation_id, reason } = self.context;
         let context = Context {

@@ -1,6 +1,6 @@
 //! Events of the journal.
 
-use bursar_core::event::{Event, Stream};
+use bursar_core::event::{Event, GrownBlob, StartedBlob, StoredBlob, Stream};
 use bursar_core::id::CommandId;
 use bursar_core::name::Tenant;
 use schemars::JsonSchema;
@@ -12,6 +12,7 @@ use crate::budget::{ActorAnswer, BudgetBody};
 use crate::command::{ChargeAnswer, charges};
 use crate::hold::ClampedAnswer;
 use crate::job::{ErrorAnswer, JobBody};
+use crate::namespace::NamespaceBody;
 use crate::queue::QueueBody;
 use crate::schedule::ScheduleBody;
 use crate::stamp;
@@ -60,6 +61,7 @@ pub fn stream_id(stream: &Stream) -> String {
         Stream::Scope(_, scope) => scope.to_string(),
         Stream::Queue(_, queue) => queue.to_string(),
         Stream::Schedule(_, schedule) => schedule.to_string(),
+        Stream::Namespace(_, namespace) => namespace.to_string(),
         other => other.to_string(),
     }
 }
@@ -114,8 +116,37 @@ pub fn data(event: &Event) -> Value {
             json!({ "job": job, "spec": JobBody::from(&**spec), "run_at": stamp(*run_at), "hold": hold })
         }
         Event::QueueDefined { queue, config } => json!({ "queue": queue, "config": QueueBody::from(&**config) }),
-        event => job_data(event),
+        event => blob_data(event).unwrap_or_else(|| job_data(event)),
     }
+}
+
+/// Returns the `data` of an event of a blob or a namespace; `None` for other events.
+fn blob_data(event: &Event) -> Option<Value> {
+    Some(match event {
+        Event::NamespaceDefined { namespace, config } => {
+            json!({ "namespace": namespace, "config": NamespaceBody::from(&**config) })
+        }
+        Event::BlobStarted(StartedBlob { blob, spec, due_at, charge, hold }) => json!({
+            "blob": blob, "namespace": spec.namespace, "backend": spec.backend, "filename": spec.filename,
+            "content_type": spec.content_type, "metadata": spec.metadata, "size": spec.size, "sha256": spec.digest,
+            "due_at": stamp(*due_at), "charge": charge, "hold": hold,
+        }),
+        Event::BlobGrown(GrownBlob { blob, due_at, hold }) => {
+            json!({ "blob": blob, "due_at": stamp(*due_at), "hold": hold })
+        }
+        Event::BlobStored(StoredBlob { blob, size, digest, due_at }) => {
+            json!({ "blob": blob, "size": size, "sha256": digest, "due_at": stamp(*due_at) })
+        }
+        Event::BlobReferenced { blob, by } => json!({ "blob": blob, "by": by }),
+        Event::BlobReleased { blob, by, due_at } => json!({ "blob": blob, "by": by, "due_at": stamp(*due_at) }),
+        Event::BlobDeleted { blob, due_at } | Event::BlobRestored { blob, due_at } => {
+            json!({ "blob": blob, "due_at": stamp(*due_at) })
+        }
+        Event::BlobMoved { blob, backend } => json!({ "blob": blob, "backend": backend }),
+        Event::BlobDoomed { blob, found } => json!({ "blob": blob, "found": found }),
+        Event::BlobCollected { blob } => json!({ "blob": blob }),
+        _ => return None,
+    })
 }
 
 /// Returns the `data` of an event of an existing job or of a schedule.

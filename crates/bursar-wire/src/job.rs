@@ -2,7 +2,7 @@
 
 use bursar_core::answer::{Finished, Renewed};
 use bursar_core::bounds::{DELAY_MAX, PRIORITY_MAX};
-use bursar_core::id::{HoldId, JobId};
+use bursar_core::id::{BlobId, HoldId, JobId};
 use bursar_core::job::{Job, JobAct, JobError, JobSpec, JobState, Order};
 use bursar_core::name::{FlowKey, IdempotencyKey, JobKind, Queue, Scope, Tag, WorkerName};
 use bursar_core::payload::Payload;
@@ -60,6 +60,9 @@ pub struct JobBody {
     /// Use the payload of the first grant that the command redeems, instead of `payload`.
     #[serde(default)]
     pub payload_from_grant: bool,
+    /// The blobs that the job uses, at most 100 together with those that it makes. They are not collected while the job is kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub blobs: Vec<BlobId>,
 }
 
 impl JobBody {
@@ -97,6 +100,7 @@ impl TryFrom<JobBody> for JobSpec {
             retry: body.retry.map(TryInto::try_into).transpose()?,
             deadline: body.deadline_ms.map(|deadline| millis("deadline_ms", deadline)).transpose()?,
             payload_from_grant: body.payload_from_grant,
+            blobs: body.blobs,
             ..defaults
         })
     }
@@ -119,6 +123,7 @@ impl From<&JobSpec> for JobBody {
             retry: spec.retry.as_ref().map(RetryBody::from),
             deadline_ms: spec.deadline.map(bursar_core::time::Span::millis),
             payload_from_grant: spec.payload_from_grant,
+            blobs: spec.blobs.clone(),
         }
     }
 }
@@ -158,6 +163,9 @@ pub struct JobAnswer {
     pub hold: Option<HoldId>,
     /// The units charged for the job so far, by scope.
     pub cost: Vec<CostAnswer>,
+    /// The blobs that the job uses, and those that it made.
+    #[serde(default)]
+    pub blobs: Vec<BlobId>,
     /// What can be done with the job in its state.
     #[serde(default)]
     pub acts: Vec<JobAct>,
@@ -234,6 +242,7 @@ impl JobAnswer {
             error: life.error.as_ref().map(ErrorAnswer::from),
             hold: job.hold,
             cost: costs(&life.cost),
+            blobs: life.blobs.clone(),
             acts: job.acts(now),
             traceparent: job.traceparent.map(|parent| parent.to_string()),
         }
@@ -269,6 +278,9 @@ pub struct LeasedAnswer {
     pub tags: Vec<Tag>,
     #[serde(default)]
     pub metadata: Payload,
+    /// The blobs that the job uses.
+    #[serde(default)]
+    pub blobs: Vec<BlobId>,
     pub lease: Option<LeaseAnswer>,
     /// The W3C trace context in which the job was enqueued; a worker continues the trace with it.
     #[serde(default)]
@@ -289,6 +301,7 @@ impl From<&Job> for LeasedAnswer {
             key: job.key.clone(),
             tags: job.tags.clone(),
             metadata: job.metadata.clone(),
+            blobs: job.life.blobs.clone(),
             lease: lease(job),
             traceparent: job.traceparent.map(|parent| parent.to_string()),
         }

@@ -17,6 +17,7 @@
 #![expect(missing_docs, reason = "fields such as `queue`, `kind` and `id` need no text of their own")]
 
 pub mod activity;
+pub mod blob;
 pub mod budget;
 pub mod bulk;
 pub mod command;
@@ -28,6 +29,7 @@ pub mod hold;
 pub mod job;
 mod list;
 pub mod meter;
+pub mod namespace;
 pub mod problem;
 pub mod queue;
 pub mod report;

@@ -7,6 +7,7 @@ use std::fmt;
 use std::time::Duration;
 
 use bursar_core::failure::{Classify, FailureClass};
+use bursar_core::id::BlobId;
 use bursar_core::name::Scope;
 use bursar_core::notation::{Unit, about};
 use bursar_core::refusal::{Invalid, Refusal, Violation};
@@ -62,7 +63,7 @@ pub struct HttpFields {
     /// The scope that is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scope: Option<String>,
-    /// The hold or the job whose state does not allow the request.
+    /// The hold or the job whose state does not allow the request, or the blob that does not exist.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// What the caller can do in this case.
@@ -163,6 +164,11 @@ impl Problem {
         Problem::new(Kind::UnknownScope, detail).with_parts_of(&Refusal::UnknownScope { scope: scope.clone() })
     }
 
+    /// A problem with a blob that does not exist, or that the caller does not reach: both read the same.
+    pub fn unknown_blob(blob: BlobId) -> Problem {
+        Problem::from(Refusal::UnknownBlob { blob })
+    }
+
     /// A problem with an id or a name that does not exist; `what` names the object, such as `job job_…`.
     pub fn not_found(what: impl std::fmt::Display) -> Problem {
         Problem::new(Kind::NotFound, format!("there is no {what}"))
@@ -212,6 +218,7 @@ impl Problem {
                 self.state = Some(state.as_str().into());
                 self.parts().id = Some(job.to_string());
             }
+            Refusal::UnknownBlob { blob } => self.parts().id = Some(blob.to_string()),
             _ => {}
         }
         self

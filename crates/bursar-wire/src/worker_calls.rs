@@ -1,7 +1,7 @@
 //! The calls of workers: lease jobs, send heartbeats and progress, report ends.
 
 use bursar_core::bounds::{CAPACITY_MAX, WAIT_MAX};
-use bursar_core::id::JobId;
+use bursar_core::id::{BlobId, JobId};
 use bursar_core::job::{End, JobError, Usage};
 use bursar_core::name::{JobKind, Queue, WorkerName};
 use bursar_core::payload::Payload;
@@ -113,6 +113,9 @@ report! {
         /// The units spent; default: the held units. An empty list means that nothing was spent.
         #[serde(default)]
         usage: Option<Vec<Usage>>,
+        /// The blobs that the job made. They are not collected while the job is kept.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        blobs: Vec<BlobId>,
     }
 }
 
@@ -179,7 +182,7 @@ report! {
 
 impl From<CompleteBody> for End {
     fn from(body: CompleteBody) -> End {
-        End::Complete { result: body.result, usage: body.usage, blobs: Vec::new() }
+        End::Complete { result: body.result, usage: body.usage, blobs: body.blobs }
     }
 }
 

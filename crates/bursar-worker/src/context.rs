@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bursar_core::bounds::ITEMS_MAX;
-use bursar_core::id::JobId;
+use bursar_core::bounds::{ITEMS_MAX, JOB_BLOBS_MAX};
+use bursar_core::id::{BlobId, JobId};
 use bursar_core::job::{HeartbeatItem, Usage};
 use bursar_core::name::{IdempotencyKey, Scope};
 use bursar_core::refusal::Invalid;
@@ -37,11 +37,12 @@ struct Shared {
     source: Arc<dyn Source>,
     stop: watch::Receiver<Option<Stop>>,
     usage: Mutex<Option<Vec<Usage>>>,
+    made: Mutex<Vec<BlobId>>,
 }
 
 impl JobContext {
     pub(crate) fn new(job: LeasedJob, source: Arc<dyn Source>, stop: watch::Receiver<Option<Stop>>) -> JobContext {
-        JobContext(Arc::new(Shared { job, source, stop, usage: Mutex::default() }))
+        JobContext(Arc::new(Shared { job, source, stop, usage: Mutex::default(), made: Mutex::default() }))
     }
 
     /// Returns the job.
@@ -113,6 +114,28 @@ impl JobContext {
     /// Returns the usage that the handler has reported.
     pub(crate) fn reported(&self) -> Option<Vec<Usage>> {
         self.0.usage.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Records a blob that the job made. If the handler succeeds, the job refers to it from the transaction that completes the job on, so
+    /// that it is kept as long as the job. A job whose lease is lost refers to nothing.
+    pub fn made(&self, blob: BlobId) -> Result<(), Invalid> {
+        let used = &self.0.job.blobs;
+        let mut made = self.0.made.lock().unwrap_or_else(PoisonError::into_inner);
+        // The job refers to those that it uses already.
+        if used.contains(&blob) || made.contains(&blob) {
+            return Ok(());
+        }
+        if used.len() + made.len() >= JOB_BLOBS_MAX {
+            let problem = format!("has more than {JOB_BLOBS_MAX} entries together with those that the job uses");
+            return Err(Invalid::new("blobs", problem));
+        }
+        made.push(blob);
+        Ok(())
+    }
+
+    /// Returns the blobs that the handler has recorded.
+    pub(crate) fn recorded_blobs(&self) -> Vec<BlobId> {
+        self.0.made.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns why the handler must stop, or `None` if it may go on.

@@ -146,7 +146,7 @@ impl Dispatcher {
         };
         let usage = context.reported();
         Some(match ended {
-            Ok(Ok(result)) => End::Complete { result, usage, blobs: Vec::new() },
+            Ok(Ok(result)) => End::Complete { result, usage, blobs: context.recorded_blobs() },
             Ok(Err(HandlerError::Retry { error, after })) => {
                 let retry_after = after.map(|after| Span::from(after).min(DELAY_MAX));
                 End::Fail { error: truncated(error), retryable: true, retry_after, usage }

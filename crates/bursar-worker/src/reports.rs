@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bursar_core::bounds::ITEMS_MAX;
-use bursar_core::job::{End, Finish, JobError, LeaseEnd};
+use bursar_core::job::{End, Finish, JobError, LeaseEnd, Usage};
 use tokio::sync::{Mutex, mpsc};
 use tokio::time::Instant;
 
@@ -163,21 +163,35 @@ impl Reporter {
                     tracing::info!(job = %item.job, why, "report rejected, lease lost");
                     self.end(&item, Count::Lost);
                 }
-                Err(NotTaken::Refused(why)) => self.report_dead(item, why).await,
+                Err(NotTaken::Refused(why)) => self.report_refused(item, why).await,
             }
         }
     }
 
-    /// Reports the job as dead after a rule has refused its report, which happens for wrong usage. A retry would be refused again.
-    async fn report_dead(&self, item: Finish, why: String) {
-        tracing::error!(job = %item.job, why, "report refused, the job is reported as dead");
+    /// Reports the job as failed after a rule has refused its report. If the report named blobs, one of them may be gone, and another
+    /// attempt can make it again. Otherwise the usage is wrong, and the job is dead: a retry would be refused again.
+    async fn report_refused(&self, item: Finish, why: String) {
+        let Finish { job, fence, end } = item;
+        tracing::error!(%job, why, "report refused, the job is reported as failed");
         let error = JobError::new("report refused", why);
-        let end = End::Fail { error, retryable: false, retry_after: None, usage: None };
-        let dead = Finish { end, ..item };
-        match self.call(std::slice::from_ref(&dead)).await.map(|mut answers| answers.pop()) {
-            Ok(Some(Ok(()))) => self.end(&dead, Count::Failed),
-            _ => self.end(&dead, Count::Lost),
+        let failed = |retryable: bool, usage: Option<Vec<Usage>>| {
+            let end = End::Fail { error: error.clone(), retryable, retry_after: None, usage };
+            Finish { job, fence, end }
+        };
+        let mut ends = vec![failed(false, None)];
+        if let End::Complete { usage, blobs, .. } = end
+            && !blobs.is_empty()
+        {
+            ends.insert(0, failed(true, usage));
         }
+        for end in &ends {
+            match self.call(std::slice::from_ref(end)).await.map(|mut answers| answers.pop()) {
+                Ok(Some(Ok(()))) => return self.end(end, Count::Failed),
+                Ok(Some(Err(NotTaken::Refused(_)))) => {}
+                _ => break,
+            }
+        }
+        self.end(&ends[0], Count::Lost);
     }
 
     fn end(&self, item: &Finish, count: Count) {

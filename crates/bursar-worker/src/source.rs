@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bursar_core::bounds::PROGRESS_BYTES_MAX;
-use bursar_core::id::{HoldId, JobId};
+use bursar_core::id::{BlobId, HoldId, JobId};
 use bursar_core::job::{Finish, HeartbeatItem, LeaseRequest, Order};
 use bursar_core::name::{FlowKey, IdempotencyKey, JobKind, Queue, Tag};
 use bursar_core::payload::Payload;
@@ -38,6 +38,8 @@ pub struct LeasedJob {
     pub tags: Vec<Tag>,
     /// JSON that was stored with the job for its owner.
     pub metadata: Payload,
+    /// The blobs that the job uses.
+    pub blobs: Vec<BlobId>,
     /// The hold that the end of the job settles.
     pub hold: Option<HoldId>,
     /// The trace in which the job was enqueued; pass it on as the header `traceparent`.

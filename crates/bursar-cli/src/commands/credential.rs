@@ -89,6 +89,12 @@ pub(crate) struct CreateWorker {
     /// Kinds of jobs the worker may run, such as video.*; repeatable
     #[arg(long = "kind", value_name = "PATTERN", value_parser = pattern)]
     kinds: Vec<Pattern>,
+    /// Namespaces whose blobs the worker may read, such as media-*; repeatable
+    #[arg(long = "blobs-read", value_name = "PATTERN", value_parser = pattern)]
+    blobs_read: Vec<Pattern>,
+    /// Namespaces whose blobs the worker may write, such as media-*; repeatable
+    #[arg(long = "blobs-write", value_name = "PATTERN", value_parser = pattern)]
+    blobs_write: Vec<Pattern>,
     /// Further operations the worker may call, such as jobs.enqueue (docs/server.md lists them); repeatable
     #[arg(long = "mutation", value_name = "PATTERN", value_parser = pattern)]
     mutations: Vec<Pattern>,
@@ -192,8 +198,8 @@ async fn find<I: FromStr>(named: &str, noun: &str, credentials: Credentials<'_>)
 pub(crate) async fn workers(args: Workers, context: &Context) -> Result<(), Problem> {
     let workers = context.client.workers();
     match args {
-        Workers::Create(CreateWorker { name, queues, kinds, mutations, expires_in, key }) => {
-            let blobs = BlobCapabilities::default();
+        Workers::Create(CreateWorker { name, queues, kinds, blobs_read, blobs_write, mutations, expires_in, key }) => {
+            let blobs = BlobCapabilities { read: blobs_read, write: blobs_write };
             let capabilities = Capabilities { queues, kinds, mutations, blobs, ..Capabilities::default() };
             let body = WorkerBody { name, capabilities, expires_in_ms: expires_in.map(Span::millis) };
             issued(&*context.keyed(key).make_worker(&body).await?, context)

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use bursar::bounds::WAIT_MAX;
 use bursar::{
-    Amount, FlowKey, IdempotencyKey, JobId, JobKind, JobState, Payload, Queue, Scope, Span, Tag, Unit, Usage,
+    Amount, BlobId, FlowKey, IdempotencyKey, JobId, JobKind, JobState, Payload, Queue, Scope, Span, Tag, Unit, Usage,
     WorkerName,
 };
 use bursar_client::{Answered, Error};
@@ -122,6 +122,9 @@ pub(crate) enum Jobs {
         /// Result, as JSON
         #[arg(long, value_name = "JSON", default_value = "null", value_parser = payload)]
         result: Payload,
+        /// Blob that the job made, kept as long as the job; repeatable
+        #[arg(long = "blob", value_name = "ID")]
+        blobs: Vec<BlobId>,
         #[command(flatten)]
         usage: UsageArgs,
     },
@@ -203,6 +206,9 @@ pub(crate) struct Enqueue {
     /// Tag to find the job by; repeatable
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<Tag>,
+    /// Blob that the job uses, kept as long as the job; repeatable
+    #[arg(long = "blob", value_name = "ID", conflicts_with = "file")]
+    blobs: Vec<BlobId>,
     /// Priority; higher runs first
     #[arg(long, value_name = "N", default_value_t = 0, allow_hyphen_values = true, value_parser = priority)]
     priority: i16,
@@ -348,8 +354,8 @@ pub(crate) async fn run(args: Jobs, context: &Context) -> Result<Exit, Problem> 
                 format!("{order}: the lease expires {}", moment(renewed.expires_at.as_ref()))
             })?;
         }
-        Jobs::Complete { lease: LeaseRef { id, fence }, result, usage } => {
-            let body = CompleteBody { fence, result, usage: usage.read(id, context).await? };
+        Jobs::Complete { lease: LeaseRef { id, fence }, result, blobs, usage } => {
+            let body = CompleteBody { fence, result, usage: usage.read(id, context).await?, blobs };
             print_finished(work.complete(id, &body).await, id, fence, context).await?;
         }
         Jobs::Fail { lease: LeaseRef { id, fence }, error, message, for_good, retry_after, usage } => {
@@ -379,6 +385,7 @@ async fn enqueue(args: Enqueue, context: &Context) -> Result<(), Problem> {
             idempotency_key: args.key,
             key: args.flow_key,
             tags: args.tags,
+            blobs: args.blobs,
             priority: args.priority,
             delay_ms: args.delay.millis(),
             max_attempts: args.max_attempts,

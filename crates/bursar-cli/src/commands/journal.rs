@@ -36,7 +36,7 @@ pub(crate) struct List {
     before: Option<u64>,
     #[command(flatten)]
     most: PageSize,
-    /// List only the events of one object: hold_…, grant_…, job_…, cmd_… or scope:NAME (everything that affected it)
+    /// List only the events of one object: hold_…, grant_…, job_…, blob_…, cmd_… or scope:NAME (everything that affected it)
     #[arg(long, value_name = "ID", value_parser = stream)]
     stream: Option<String>,
     /// List only one kind, such as hold.placed; a prefix such as hold selects all kinds that start with hold.
@@ -55,12 +55,13 @@ fn stream(text: &str) -> Result<String, bursar::Invalid> {
             text.parse::<bursar::HoldId>().is_ok()
                 || text.parse::<bursar::GrantId>().is_ok()
                 || text.parse::<bursar::JobId>().is_ok()
+                || text.parse::<bursar::BlobId>().is_ok()
                 || text.parse::<bursar::CommandId>().is_ok()
         }
     };
     match is_stream {
         true => Ok(text.to_owned()),
-        false => Err(bursar::Invalid::new("stream", "must be hold_…, grant_…, job_…, cmd_… or scope:NAME")),
+        false => Err(bursar::Invalid::new("stream", "must be hold_…, grant_…, job_…, blob_…, cmd_… or scope:NAME")),
     }
 }
 

@@ -3,6 +3,7 @@
 
 pub(crate) mod backup;
 pub(crate) mod bench;
+pub(crate) mod blob;
 pub(crate) mod budget;
 pub(crate) mod command;
 pub(crate) mod completions;
@@ -18,6 +19,7 @@ pub(crate) mod journal;
 pub(crate) mod maintenance;
 pub(crate) mod meter;
 pub(crate) mod migrate;
+pub(crate) mod namespace;
 pub(crate) mod openapi;
 pub(crate) mod queue;
 pub(crate) mod schedule;

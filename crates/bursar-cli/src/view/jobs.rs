@@ -79,6 +79,7 @@ pub(crate) async fn print_job(job: &JobAnswer, context: &Context) -> Result<(), 
             format!("cost      {}", cell(Some(cost.collect::<Vec<_>>().join(", ")).filter(|cost| !cost.is_empty()))),
             format!("result    {}", job.result.as_str()),
         ];
+        lines.extend(job.blobs.iter().map(|blob| format!("blob      {blob}")));
         lines.extend(attempts.iter().map(attempt));
         lines.join("\n")
     })

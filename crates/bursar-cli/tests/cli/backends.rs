@@ -2,6 +2,9 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use bursar::{BlobSpec, Bursar, Sha256Digest};
 
 use crate::workdir::{Finished, Workdir};
 
@@ -191,6 +194,13 @@ impl Backends {
         self.run(0, &[args, &["--json"]].concat(), "");
     }
 
+    /// Records a blob in both databases, and remembers its ids.
+    fn remember_blob(&mut self, name: &str, namespace: &str, byte: u8) {
+        for (backend, dir) in [&self.local, &self.served.dir].into_iter().enumerate() {
+            self.remembered[backend].insert(name.to_owned(), stored_blob(dir, namespace, byte));
+        }
+    }
+
     /// Runs a command with `--json` and remembers a part of the answer.
     pub(crate) fn remember(&mut self, name: &str, pointer: &str, args: &[&str], input: &str) {
         let ran = self.run(0, &[args, &["--json"]].concat(), input);
@@ -203,6 +213,21 @@ impl Backends {
             self.remembered[backend].insert(name.to_owned(), part);
         }
     }
+}
+
+/// Records a blob whose bytes are stored, in the database of a folder.
+fn stored_blob(dir: &Workdir, namespace: &str, byte: u8) -> String {
+    let url = format!("sqlite://{}", dir.0.path().join("bursar-data/bursar.db").display());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let bursar = Bursar::open(&url).await.expect("the database opens");
+        let name = namespace.try_into().expect("a valid name");
+        let spec = BlobSpec::new(name, "local".try_into().expect("a valid name"));
+        let started = bursar.blob_records().start(spec, Duration::from_secs(3_600), None).await.expect("it begins");
+        let stored = bursar.blob_records().store(started.blob, 10, Sha256Digest([byte; 32])).await.expect("it ends");
+        bursar.close().await;
+        stored.blob.to_string()
+    })
 }
 
 #[test]
@@ -340,10 +365,61 @@ fn job_commands_are_the_same_over_a_server() {
 }
 
 #[test]
+fn blob_commands_are_the_same_over_a_server() {
+    let mut both = Backends::new();
+    both.remember_blob("blob", "media", 1);
+    both.remember_blob("other", "other", 2);
+    both.read(&["blob", "list"]);
+    both.read(&["blob", "list", "--namespace", "media", "--newest", "--most", "1"]);
+    both.run(0, &["blob", "list", "--after", "{blob}"], "");
+    both.read(&["blob", "show", "{blob}"]);
+    both.run(0, &["blob", "reference", "{blob}", "post:42", "--reason", "published"], "");
+    both.run(0, &["blob", "reference", "{blob}", "post:43", "--json"], "");
+    both.read(&["blob", "show", "{blob}"]);
+    both.run(0, &["blob", "release", "{blob}", "post:42"], "");
+    both.run(0, &["blob", "delete", "{blob}", "--reason", "replaced"], "");
+    both.run(4, &["blob", "reference", "{blob}", "post:44", "--json"], "");
+    both.read(&["blob", "show", "{blob}"]);
+    both.run(0, &["blob", "restore", "{blob}"], "");
+    both.run(4, &["blob", "show", "blob_00000000000000000000000000", "--json"], "");
+    both.run(4, &["blob", "delete", "blob_00000000000000000000000000"], "");
+    both.run(2, &["blob", "show", "job_00000000000000000000000000"], "");
+    both.remember("job", "/jobs/0/id", &["job", "enqueue", "q", "k", "--blob", "{blob}"], "");
+    both.run(4, &["job", "enqueue", "q", "k", "--blob", "blob_00000000000000000000000000"], "");
+    both.remember("fence", "/jobs/0/lease/fence", &["job", "lease", "q", "--worker", "w"], "");
+    both.run(0, &["job", "complete", "{job}", "--fence", "{fence}", "--blob", "{other}"], "");
+    both.read(&["job", "show", "{job}"]);
+    both.read(&["namespace", "show", "media"]);
+    let rules = ["namespace", "set", "media", "--bytes-max", "100MiB", "--grace", "1d", "--unreferenced", "30d"];
+    both.run(0, &rules, "");
+    both.run(0, &["namespace", "set", "media", "--unreferenced", "none", "--reason", "keep", "--json"], "");
+    both.run(4, &["namespace", "set", "media", "--charge", "disk"], "");
+    both.run(2, &["namespace", "set", "media", "--bytes-max", "10MB"], "");
+    both.read(&["namespace", "show", "media"]);
+    both.read(&["namespace", "list"]);
+    both.read(&["journal", "list", "--stream", "{blob}"]);
+    both.read(&["journal", "list", "--kind", "namespace"]);
+    both.read(&["verify"]);
+}
+
+#[test]
 fn token_commands_are_the_same_over_a_server() {
     let mut both = Backends::new();
-    let worker =
-        ["worker", "create", "encoder", "--queue", "media-*", "--kind", "video.*", "--mutation", "jobs.enqueue"];
+    let worker = [
+        "worker",
+        "create",
+        "encoder",
+        "--queue",
+        "media-*",
+        "--kind",
+        "video.*",
+        "--mutation",
+        "jobs.enqueue",
+        "--blobs-read",
+        "in-*",
+        "--blobs-write",
+        "out",
+    ];
     both.remember("worker", "/id", &worker, "");
     both.read(&["worker", "show", "{worker}"]);
     both.read(&["worker", "list"]);

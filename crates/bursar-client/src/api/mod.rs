@@ -1,5 +1,6 @@
 //! The calls of the API, one file per resource. Each type borrows a client with its options.
 
+mod blobs;
 mod budgets;
 mod commands;
 mod credentials;
@@ -14,6 +15,7 @@ mod schedules;
 mod tenants;
 mod worker_calls;
 
+pub use self::blobs::{BlobQuery, Blobs, Namespaces};
 pub use self::budgets::Budgets;
 pub use self::commands::{Commands, ReadyAnswer};
 pub use self::credentials::Credentials;

@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use bursar_client::wire::blob::{BlobStateWord, ReferenceBody};
 use bursar_client::wire::budget::CreditBody;
 use bursar_client::wire::bulk::{EditBody, EditManyBody, FilterBody, MoveManyBody, SelectionBody};
 use bursar_client::wire::credential::{KeyBody, RotateBody, WorkerBody};
 use bursar_client::wire::grant::MintBody;
 use bursar_client::wire::job::LeasedAnswer;
+use bursar_client::wire::namespace::NamespaceBody;
 use bursar_client::wire::queue::QueueBody;
 use bursar_client::wire::role::Role;
 use bursar_client::wire::schedule::ScheduleBody;
@@ -16,8 +18,8 @@ use bursar_client::wire::worker_calls::{
     ProgressBody, ReturnBody, ReturnItem, SnoozeBody, SnoozeItem,
 };
 use bursar_client::{
-    Budget, BudgetBody, Capabilities, ChargeBody, Client, CommandBody, CommitBody, FiguresPeriod, HoldBody, HoldState,
-    JobBody, JobId, JobQuery, JobState, JournalQuery, Kind, Limit, Payload, Queue, Scope, SettleWord,
+    BlobQuery, Budget, BudgetBody, Capabilities, ChargeBody, Client, CommandBody, CommitBody, FiguresPeriod, HoldBody,
+    HoldState, JobBody, JobId, JobQuery, JobState, JournalQuery, Kind, Limit, Payload, Queue, Scope, SettleWord,
 };
 
 use crate::test_server::TestServer;
@@ -176,7 +178,7 @@ async fn leases_and_reports_of_a_worker_work() {
     let progress = ProgressBody { fence, percent: Some(5.0), message: None, data: Payload::default() };
     work.progress(id, &progress).await.unwrap();
     let usage = Some(vec![bursar_client::Usage { scope: None, amount: 31 }]);
-    let body = CompleteBody { fence, result: Payload::new("\"ok\"").unwrap(), usage };
+    let body = CompleteBody { fence, result: Payload::new("\"ok\"").unwrap(), usage, blobs: Vec::new() };
     let done = work.complete(id, &body).await.unwrap();
     assert_eq!((done.state, done.cost[0].amount), (JobState::Succeeded, 31));
     // A repeated report returns the same answer.
@@ -201,7 +203,7 @@ async fn leases_and_reports_of_a_worker_work() {
     let beats = beats.await.unwrap().into_inner().items;
     assert!(matches!(beats[0], ItemAnswer::Done(_)));
     assert!(matches!(&beats[1], ItemAnswer::Failed { problem } if problem.kind == Kind::LeaseLost));
-    let complete = CompleteItem { id, fence, result: Payload::default(), usage: None };
+    let complete = CompleteItem { id, fence, result: Payload::default(), usage: None, blobs: Vec::new() };
     work.complete_all(vec![complete]).await.unwrap();
     let (id, fence) = at(5);
     work.fail_all(vec![FailItem { id, fence, error, retryable: false, retry_after_ms: None, usage: None }])
@@ -299,5 +301,61 @@ async fn operations_on_jobs_queues_and_schedules_work() {
     let reasons =
         client.journal().read(&read).await.unwrap().into_inner().items.into_iter().filter_map(|event| event.reason);
     assert_eq!(reasons.collect::<BTreeSet<_>>(), ["gone", "slow provider", "typo", "why"].map(str::to_owned).into());
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn blobs_and_namespaces_work() {
+    let mut server = TestServer::sqlite().await;
+    let client = server.client();
+    let media = "media".try_into().unwrap();
+    let (first, second) = (server.stored_blob("media", 1).await, server.stored_blob("media", 2).await);
+    let other = server.stored_blob("other", 3).await;
+    let ids = async |query: BlobQuery| {
+        client.blobs().list(&query).await.unwrap().items.iter().map(|blob| blob.id).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(BlobQuery::default()).await, [first, second, other]);
+    let newest = BlobQuery { newest_first: true, limit: Some(2), ..BlobQuery::default() };
+    assert_eq!(ids(newest.clone()).await, [other, second]);
+    assert_eq!(ids(BlobQuery { cursor: Some(second.to_string()), ..newest }).await, [first]);
+    let of_media = BlobQuery { namespace: Some(media), ..BlobQuery::default() };
+    assert_eq!(ids(of_media.clone()).await, [first, second]);
+
+    let state = async |id| client.blobs().meta(id).await.unwrap().state;
+    client.blobs().delete(first, Some("typo")).await.unwrap();
+    assert_eq!(state(first).await, BlobStateWord::Deleted);
+    assert_eq!(client.blobs().restore(first, None).await.unwrap().state, BlobStateWord::Live);
+    let name = "post:42/a?".try_into().unwrap();
+    client.blobs().reference(first, &name, Some("published")).await.unwrap();
+    assert_eq!(client.blobs().meta(first).await.unwrap().references, [name.clone()]);
+    client.blobs().release(first, &name, None).await.unwrap();
+    assert!(client.blobs().meta(first).await.unwrap().references.is_empty());
+    let never = "blob_01j9zq3v4w5x6y7z8abcdefghj".parse().unwrap();
+    assert_eq!(client.blobs().meta(never).await.unwrap_err().kind(), Some(Kind::NotFound));
+
+    // A job uses one blob and makes another; a command refers to a third.
+    let command = CommandBody {
+        jobs: vec![JobBody { blobs: vec![first], ..job() }],
+        references: vec![ReferenceBody { blob: other, by: name.clone() }],
+        ..CommandBody::default()
+    };
+    let id = client.commands().submit(&command).await.unwrap().jobs[0].id;
+    let leased = lease(&client, 1).await.remove(0);
+    assert_eq!((leased.id, &leased.blobs), (id, &vec![first]));
+    let fence = leased.lease.unwrap().fence;
+    let body = CompleteBody { fence, result: Payload::default(), usage: None, blobs: vec![second] };
+    client.work().complete(id, &body).await.unwrap();
+    assert_eq!(client.jobs().show(id).await.unwrap().blobs, [first, second]);
+    assert_eq!(client.blobs().meta(second).await.unwrap().jobs, 1);
+    assert_eq!(client.blobs().meta(other).await.unwrap().references, [name]);
+
+    let media = of_media.namespace.unwrap();
+    let read = client.namespaces().show(&media).await.unwrap();
+    let etag = read.etag().unwrap();
+    let rules = NamespaceBody { bytes_max: 7, reason: Some("small".into()), ..NamespaceBody::default() };
+    assert_eq!(client.if_match(etag).namespaces().define(&media, &rules).await.unwrap().config.bytes_max, 7);
+    let late = client.if_match(etag).namespaces().define(&media, &rules).await.unwrap_err();
+    assert_eq!(late.kind(), Some(Kind::Changed));
+    assert_eq!(client.namespaces().list(None, 10).await.unwrap().items.len(), 1);
     server.stop().await;
 }

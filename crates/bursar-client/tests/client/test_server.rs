@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use bursar::Bursar;
+use bursar::{BlobId, BlobSpec, Bursar, Sha256Digest};
 use bursar_client::Client;
 use bursar_server::{Server, Settings, StartError};
 use tempfile::TempDir;
@@ -63,6 +63,16 @@ impl TestServer {
         let (stop, running) = self.running.take().unwrap();
         drop(stop);
         running.await.unwrap();
+    }
+
+    /// Records a blob whose bytes are stored.
+    pub(crate) async fn stored_blob(&self, namespace: &str, byte: u8) -> BlobId {
+        let bursar = Bursar::open(&self.url).await.unwrap();
+        let spec = BlobSpec::new(namespace.try_into().unwrap(), "local".try_into().unwrap());
+        let started = bursar.blob_records().start(spec, Duration::from_secs(3_600), None).await.unwrap();
+        let stored = bursar.blob_records().store(started.blob, 10, Sha256Digest([byte; 32])).await.unwrap();
+        bursar.close().await;
+        stored.blob
     }
 
     /// Returns a client of the operator.

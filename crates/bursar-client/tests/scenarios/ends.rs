@@ -5,7 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bursar::{HandlerError, JobContext, JobService, JobState, Progress, SourceError, WorkerReport};
+use bursar::{
+    BlobSpec, HandlerError, JobContext, JobService, JobSpec, JobState, Progress, Sha256Digest, SourceError,
+    WorkerReport,
+};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -13,8 +16,10 @@ use crate::world::{World, for_every_worker, spec};
 
 for_every_worker! {
     sqlite: [usage_settles_the_hold, a_panic_is_a_failed_attempt, a_poison_job_does_not_affect_other_jobs, progress_reaches_listeners,
-             a_handler_sees_the_properties_of_its_job, layers_wrap_handlers, snoozes_delayed_retries_and_refused_reports_work],
-    postgres: [usage_settles_the_hold, a_panic_is_a_failed_attempt, progress_reaches_listeners],
+             a_handler_sees_the_properties_of_its_job, layers_wrap_handlers, snoozes_delayed_retries_and_refused_reports_work,
+             a_job_refers_to_the_blobs_that_it_made],
+    postgres: [usage_settles_the_hold, a_panic_is_a_failed_attempt, progress_reaches_listeners,
+               a_job_refers_to_the_blobs_that_it_made],
     stopped_clock: []
 }
 
@@ -217,5 +222,48 @@ async fn snoozes_delayed_retries_and_refused_reports_work(mut world: World) {
     assert_eq!((report.completed, report.failed, report.snoozed, report.lost), (2, 2, 1, 0));
     let nothing = world.worker().start().unwrap_err();
     assert!(matches!(nothing, SourceError::Refused(_)), "{nothing:?}");
+    world.stop().await;
+}
+
+async fn a_job_refers_to_the_blobs_that_it_made(mut world: World) {
+    let mut blobs = Vec::new();
+    for byte in 0..3 {
+        let spec = BlobSpec::new("media".try_into().unwrap(), "local".try_into().unwrap());
+        let records = world.bursar.blob_records();
+        let started = records.start(spec, Duration::from_secs(3_600), None).await.unwrap();
+        blobs.push(records.store(started.blob, 10, Sha256Digest([byte; 32])).await.unwrap().blob);
+    }
+    let [used, made, deleted] = blobs[..] else { unreachable!() };
+    world.bursar.blob_records().delete(deleted).await.unwrap();
+    let good = world.bursar.jobs().enqueue(JobSpec { blobs: vec![used], ..spec("good", &()) }).await.unwrap().id;
+    let worker = world.worker().on("good", move |(): (), context: JobContext| async move {
+        assert_eq!(context.job().blobs, [used]);
+        for blob in [made, used, made] {
+            context.made(blob)?;
+        }
+        Ok::<_, HandlerError>(())
+    });
+    // A report that names a blob which is gone is refused. Another attempt can make the blob again.
+    let worker = worker.on("gone", move |(): (), context: JobContext| async move {
+        context.usage(3)?;
+        context.made(if context.attempt() == 1 { deleted } else { made })?;
+        Ok::<_, HandlerError>(())
+    });
+    let gone = world.enqueue_held("gone", 10).await;
+    let failing = world.enqueue("failing", &()).await;
+    let worker = worker.on("failing", move |(): (), context: JobContext| async move {
+        context.made(made)?;
+        Err::<(), _>(HandlerError::non_retryable("bad", "it fails after it made a blob"))
+    });
+    let running = worker.start().unwrap();
+    assert_eq!(world.until(good, JobState::Succeeded).await.life.blobs, [used, made]);
+    let job = world.until(gone, JobState::Succeeded).await;
+    assert_eq!((job.life.attempts, job.life.blobs, world.balance().await.0), (2, vec![made], 6));
+    let error = world.bursar.jobs().attempts(gone).await.unwrap()[0].end.as_ref().unwrap().1.error().unwrap().clone();
+    assert!(error.kind == "report refused" && error.message.contains(&deleted.to_string()), "{error:?}");
+    assert!(world.until(failing, JobState::Dead).await.life.blobs.is_empty());
+    let report = running.drain().await.unwrap();
+    assert_eq!((report.completed, report.failed, report.lost), (2, 2, 0));
+    assert_eq!(world.bursar.blob_records().find(made).await.unwrap().unwrap().jobs, 2);
     world.stop().await;
 }

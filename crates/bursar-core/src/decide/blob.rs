@@ -42,7 +42,7 @@ pub(super) fn operate(decision: &mut Decision<'_>, op: &BlobOp, rules: &Rules) -
 }
 
 /// Returns the rules of a namespace, or the default rules if it has none.
-fn config(ws: &Workspace, tenant: &Tenant, namespace: &Namespace) -> NamespaceConfig {
+pub(super) fn config(ws: &Workspace, tenant: &Tenant, namespace: &Namespace) -> NamespaceConfig {
     let row = ws.namespaces.get(&(tenant.clone(), namespace.clone()));
     row.map(|row| row.config.clone()).unwrap_or_default()
 }
@@ -212,6 +212,20 @@ pub(super) fn job_references(
         return Err(Invalid::new("blobs", problem).into());
     }
     Ok(events)
+}
+
+/// Refuses a principal that names blobs of a namespace it does not reach, as if they did not exist. Those that the job uses are
+/// known to its worker.
+pub(super) fn check_reach(decision: &Decision<'_>, blobs: &[BlobId], known: &[BlobId]) -> Result<(), Refusal> {
+    let Some(reporter) = &decision.context.reporter else { return Ok(()) };
+    let beyond = |id: &&BlobId| {
+        let blob = decision.ws.blobs.get(*id).filter(|_| !known.contains(*id));
+        blob.is_some_and(|blob| !reporter.may_make_in(&blob.namespace))
+    };
+    match blobs.iter().find(beyond) {
+        Some(id) => Err(Refusal::UnknownBlob { blob: *id }),
+        None => Ok(()),
+    }
 }
 
 /// Removes a reference of the application; does nothing if there is none.

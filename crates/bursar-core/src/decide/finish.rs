@@ -53,6 +53,7 @@ pub(super) fn finish(decision: &mut Decision<'_>, item: &Finish) -> Result<Finis
     match &item.end {
         End::Complete { result, usage, blobs } => {
             let (tenant, known) = (&decision.context.tenant, &job.life.blobs);
+            blob::check_reach(decision, blobs, known)?;
             let made = blob::job_references(decision.ws, tenant, id, blobs, known)?;
             settle(decision, id, usage.as_deref(), Unreported::AsHeld)?;
             decision.emit(Event::JobSucceeded { job: id, fence, result: result.clone() });

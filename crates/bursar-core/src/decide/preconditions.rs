@@ -2,9 +2,9 @@
 
 use crate::budget::Budget;
 use crate::decide::decision::Stop;
-use crate::decide::{Rules, queue};
+use crate::decide::{Rules, blob, queue};
 use crate::refusal::{Invalid, Refusal};
-use crate::request::{CheckedRequest, Fingerprint, IfMatch, Op};
+use crate::request::{BlobOp, CheckedRequest, Fingerprint, IfMatch, Op};
 use crate::state::Workspace;
 use crate::window::Window;
 
@@ -46,6 +46,9 @@ pub(super) fn is_unchanged(ws: &Workspace, request: &CheckedRequest) -> Result<(
         Op::DefineSchedule { schedule, .. } | Op::RemoveSchedule { schedule } => {
             let row = ws.schedules.get(&(tenant.clone(), schedule.clone()));
             ("schedule", row.map(|row| Fingerprint::of(&row.spec)))
+        }
+        Op::Blob(BlobOp::DefineNamespace { namespace, .. }) => {
+            ("namespace", Some(Fingerprint::of(&blob::config(ws, tenant, namespace))))
         }
         _ => return Ok(()),
     };

@@ -103,7 +103,7 @@ impl JobSpec {
             let most = crate::bounds::PAYLOAD_INLINE_BYTES;
             return Err(Invalid::new("metadata", format!("has more than {most} bytes: put it in the payload")));
         }
-        check_blobs("jobs.blobs", &self.blobs)?;
+        check_blobs("blobs", &self.blobs)?;
         if self.payload_from_grant && redemptions == 0 {
             return Err(Invalid::new("payload_from_grant", "needs a redemption in the same command"));
         }

@@ -18,6 +18,8 @@ pub(super) fn path_parameter(path: &str) -> Value {
         "jobs" => JOB.to_owned(),
         "holds" => HOLD.to_owned(),
         "grants" => id("grant"),
+        "blobs" => id("blob"),
+        "namespaces" => "media".to_owned(),
         "commands" => id("cmd"),
         // Ids of credentials have their highest bit set, which distinguishes them from grants.
         "workers" => id("wkr").replacen("_0", "_4", 1),
@@ -25,6 +27,14 @@ pub(super) fn path_parameter(path: &str) -> Value {
         other => unreachable!("add an example for the path parameter below {other}"),
     };
     example.into()
+}
+
+/// Returns an example of the second path parameter.
+pub(super) fn second_parameter(name: &str) -> Value {
+    match name {
+        "name" => json!("post:42"),
+        other => unreachable!("add an example for the second path parameter {other}"),
+    }
 }
 
 /// Returns an example of a query parameter.
@@ -44,7 +54,7 @@ pub(super) fn query_parameter(path: &str, name: &str) -> Value {
         ("minutes" | "steps", _) => json!(60),
         ("order", _) => json!("newest"),
         ("series", _) => json!(true),
-        ("queue", _) => json!("media"),
+        ("queue" | "namespace", _) => json!("media"),
         ("state", "/v1/holds") => json!("held"),
         ("state", _) => json!("queued"),
         ("kind", "/v1/journal") => json!("job.succeeded"),

@@ -52,15 +52,19 @@ fn problem_statuses(route: &Route) -> Vec<u16> {
     let authenticated = route.action != Action::Public;
     // An event channel can name a job that does not exist.
     let listens = route.action == Action::EventsListen;
-    // A charge or a definition can name a scope that has no budget.
-    let names_scopes = writes && matches!(route.action, Action::CommandsSubmit | Action::BudgetsWrite)
+    // A charge or a definition can name a scope that has no budget, and a job a blob that does not exist.
+    let names_others = writes
+        && matches!(
+            route.action,
+            Action::CommandsSubmit | Action::BudgetsWrite | Action::NamespacesWrite | Action::JobsEnqueue
+        )
         // The list of holds is that of a scope.
         || route.path == "/v1/holds";
     let cases = [
         (400, true),
         (401, authenticated),
         (403, authenticated),
-        (404, route.path.contains('{') && !route.always_there || listens || names_scopes),
+        (404, route.path.contains('{') && !route.always_there || listens || names_others),
         (408, route.takes_body()),
         (409, conflicts),
         (412, route.takes_if_match),

@@ -10,7 +10,9 @@ pub(crate) mod token_uses;
 
 use std::sync::Arc;
 
-use bursar::{Actor, Capabilities, CredentialToken, JobKind, LeaseOwner, Pattern, Queue, Reporter, Tenant, covered};
+use bursar::{
+    Actor, Capabilities, CredentialToken, JobKind, LeaseOwner, Namespace, Pattern, Queue, Reporter, Tenant, covered,
+};
 use sha2::{Digest, Sha256};
 
 use crate::in_flight::Account;
@@ -66,11 +68,12 @@ impl Principal {
 
     /// Returns the identity under which it reports on jobs. Only workers are restricted by capabilities.
     pub(crate) fn reporter(&self) -> Arc<Reporter> {
-        let charges = match self.role {
-            Some(Role::Worker) => self.capabilities.charges.clone(),
-            _ => vec![Pattern::new("*").expect("`*` is a valid pattern")],
+        let every = || vec![Pattern::new("*").expect("`*` is a valid pattern")];
+        let (charges, namespaces) = match self.role {
+            Some(Role::Worker) => (self.capabilities.charges.clone(), self.capabilities.blobs.write.clone()),
+            _ => (every(), every()),
         };
-        Arc::new(Reporter { owner: self.owner.clone(), charges })
+        Arc::new(Reporter { owner: self.owner.clone(), charges, namespaces })
     }
 
     /// Returns the actor that the journal records.
@@ -94,6 +97,22 @@ impl Principal {
             true => Ok(()),
             false => Err(forbidden(format!("this worker's capabilities do not include the job kind {kind}"))),
         }
+    }
+
+    /// Returns whether it may read blobs of a namespace. Only workers are restricted.
+    pub(crate) fn reads_blobs_of(&self, namespace: &Namespace) -> bool {
+        self.role != Some(Role::Worker) || covered(&self.capabilities.blobs.read, namespace.as_str())
+    }
+
+    /// Returns whether it may read blobs of every namespace.
+    pub(crate) fn reads_all_blobs(&self) -> bool {
+        let every = |pattern: &Pattern| pattern.to_string() == "*";
+        self.role != Some(Role::Worker) || self.capabilities.blobs.read.iter().any(every)
+    }
+
+    /// Returns whether it may write blobs of a namespace. Only workers are restricted.
+    pub(crate) fn writes_blobs_of(&self, namespace: &Namespace) -> bool {
+        self.role != Some(Role::Worker) || covered(&self.capabilities.blobs.write, namespace.as_str())
     }
 
     /// Fails if a worker's capabilities do not include a queue.

@@ -81,6 +81,14 @@ actions! {
     SchedulesRead = "schedules.read"          [Y, Y, Y, Y, Y, N, N];
     /// Define, run and remove schedules.
     SchedulesWrite = "schedules.write"        [Y, Y, N, N, N, N, N];
+    /// Read blobs; a worker only those of its namespaces.
+    BlobsRead = "blobs.read"                  [Y, Y, Y, Y, Y, Y, N];
+    /// Upload, delete, restore and refer to blobs; a worker only in its namespaces.
+    BlobsWrite = "blobs.write"                [Y, Y, Y, Y, N, Y, N];
+    /// Read the rules of namespaces.
+    NamespacesRead = "namespaces.read"        [Y, Y, Y, Y, Y, N, N];
+    /// Define the rules of namespaces.
+    NamespacesWrite = "namespaces.write"      [Y, Y, N, N, N, N, N];
     /// Read, create, rotate and revoke worker tokens and API keys.
     TokensWrite = "tokens.write"              [Y, Y, N, N, N, N, N];
     /// Read the journal.

@@ -10,6 +10,7 @@ use crate::principal::authorize;
 use crate::principal::permissions::Action;
 use crate::reply::{Created, Reply};
 use crate::route::Route;
+use crate::routes::blobs::reach;
 use crate::suggest;
 use crate::wire::command::{CommandAnswer, CommandBody};
 use crate::wire::problem::Problem;
@@ -47,6 +48,12 @@ pub(super) async fn submit_command(call: &Call, body: CommandBody) -> Result<(Co
     // A command with jobs also needs the permission to enqueue jobs.
     if !command.jobs.is_empty() {
         authorize(&call.principal, Action::JobsEnqueue)?;
+        reach::check_used(call, &command.jobs).await?;
+    }
+    // So does one with references.
+    if !command.references.is_empty() {
+        authorize(&call.principal, Action::BlobsWrite)?;
+        reach::check_referenced(call, &command.references).await?;
     }
     let request = Request {
         idempotency_key: call.key.clone(),

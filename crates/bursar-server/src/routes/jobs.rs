@@ -17,6 +17,7 @@ use crate::limits::PAGE_MAX;
 use crate::principal::permissions::Action;
 use crate::reply::{Created, Reply};
 use crate::route::Route;
+use crate::routes::blobs::reach;
 use crate::routes::budgets::{HistoryQuery, history_of, unexpected};
 use crate::routes::{ListOrder, cursor, page_size};
 use crate::wire::budget::ReasonBody;
@@ -77,6 +78,7 @@ async fn enqueue(input: Input<(), NoFields, JobBody>) -> Result<Created<Enqueued
     let spec = JobSpec::try_from(input.body)?;
     // The engine would name the fields of the job as those of `jobs[0]`.
     spec.check(0)?;
+    reach::check_used(&input.call, std::slice::from_ref(&spec)).await?;
     let receipt = Receipt::from(input.call.run(Op::Submit(Command { jobs: vec![spec], ..Command::default() })).await?);
     let answer = answers(&receipt).into_iter().next();
     let answer = answer.ok_or_else(|| Problem::from(bursar::Error::Internal("no job was enqueued".into())))?;
@@ -92,6 +94,7 @@ async fn bulk(input: Input<(), NoFields, BulkBody>) -> Result<Reply<EnqueuedJobs
         spec.map_err(|invalid| invalid.of_entry("jobs", index))
     };
     let specs = jobs.into_iter().enumerate().map(checked).collect::<Result<Vec<_>, _>>()?;
+    reach::check_used(&input.call, &specs).await?;
     let mut enqueued = Vec::with_capacity(specs.len());
     // Each transaction has its own idempotency record, so that a retry replays those that were committed.
     let mut parts = KeyedParts::of(&input.call, &specs);

@@ -1,5 +1,6 @@
 //! The list of all routes, one file per resource. The router, the OpenAPI document and the permission tests are generated from it.
 
+mod blobs;
 mod budgets;
 mod commands;
 mod costs;
@@ -10,6 +11,7 @@ mod holds;
 mod jobs;
 mod journal;
 mod meter;
+mod namespaces;
 mod problems;
 mod queues;
 mod schedules;
@@ -39,6 +41,8 @@ pub(crate) fn all() -> Vec<Route> {
         costs::routes(),
         queues::routes(),
         schedules::routes(),
+        blobs::routes(),
+        namespaces::routes(),
         tokens::routes(),
         tenants::routes(),
         meter::routes(),

@@ -15,15 +15,14 @@ pub(super) fn routes() -> Vec<Route> {
 }
 
 impl PathParameter for Kind {
-    fn read(text: Option<&str>) -> Result<Kind, Problem> {
-        let word = text.unwrap_or_default();
+    fn read(word: &str) -> Result<Kind, Problem> {
         let known = Kind::ALL.iter().copied().find(|kind| kind.word() == word);
         known.ok_or_else(|| Problem::not_found(format_args!("type of problem {word:?}")))
     }
 
-    fn schema(_: &mut SchemaGenerator) -> Option<Schema> {
+    fn schema(_: &mut SchemaGenerator) -> Schema {
         let words: Vec<&str> = Kind::ALL.iter().map(|kind| kind.word()).collect();
-        Some(json_schema!({ "type": "string", "enum": words }))
+        json_schema!({ "type": "string", "enum": words })
     }
 }
 

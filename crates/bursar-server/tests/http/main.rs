@@ -4,6 +4,7 @@
 
 mod authentication;
 mod authorization;
+mod blobs;
 mod client;
 mod dashboard;
 mod database_failures;

@@ -16,21 +16,31 @@ pub(crate) fn example_path(route: &RouteInfo) -> String {
         path if path.starts_with("/v1/jobs/{") => format!("job_{digits}"),
         path if path.starts_with("/v1/holds") => format!("hold_{digits}"),
         path if path.starts_with("/v1/commands") => format!("cmd_{digits}"),
+        path if path.starts_with("/v1/blobs") => format!("blob_{digits}"),
         path if path.starts_with("/v1/grants") => format!("grant_{digits}"),
         path if path.starts_with("/v1/workers") => format!("wkr_{digits}"),
         path if path.starts_with("/v1/keys") => format!("key_{digits}"),
         _ => "nowhere".into(),
     };
-    let path = match route.path.split_once('{') {
-        Some((before, after)) => format!("{before}{part}{}", after.split_once('}').unwrap().1),
-        None => route.path.to_owned(),
-    };
+    let path = with_parameters(route.path, &part);
     match route.path {
         "/v1/events" => path + "?channels=queue:media",
         "/v1/holds" if route.method == "GET" => path + "?scope=room",
         "/v1/costs" => path + "?from=2026-11-01",
         _ => path,
     }
+}
+
+/// Fills in the parameters of a path. If it has two, the second one is a name.
+pub(crate) fn with_parameters(path: &str, first: &str) -> String {
+    let mut values = [first, "second"].into_iter();
+    let mut filled = String::new();
+    let mut rest = path;
+    while let Some((before, after)) = rest.split_once('{') {
+        filled.extend([before, values.next().expect("a path has at most two parameters")]);
+        rest = after.split_once('}').unwrap().1;
+    }
+    filled + rest
 }
 
 /// Returns the example body of a route, without waiting.
@@ -67,7 +77,8 @@ async fn status(server: &TestServer, token: Option<&str>, tenant: Option<&str>, 
 async fn every_route_follows_the_permission_table(server: TestServer) {
     let routes = route_list();
     assert!(routes.len() > 60, "the list of routes is complete");
-    let everything = json!({ "queues": ["*"], "kinds": ["*"], "mutations": ["*"] });
+    let blobs = json!({ "read": ["*"], "write": ["*"] });
+    let everything = json!({ "queues": ["*"], "kinds": ["*"], "mutations": ["*"], "blobs": blobs });
     let (full, bare) = (server.worker("acme", everything).await, server.worker("acme", json!({})).await);
     let mut callers =
         vec![(Role::Operator, OPERATOR.to_owned(), true), (Role::Worker, full, true), (Role::Worker, bare, false)];

@@ -127,16 +127,20 @@ fn has_type(value: &Value, kind: &Value) -> bool {
     }
 }
 
-/// Matches text against one of the patterns that responses use: those of ids and names.
+/// Matches text against one of the patterns that responses use: those of ids, names and digests.
 fn matches(pattern: &str, text: &str) -> bool {
     if pattern.starts_with("^[^") {
         return !text.chars().any(char::is_control);
+    }
+    if pattern == DIGEST {
+        return text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     }
     let prefix = pattern.strip_prefix('^').and_then(|rest| rest.strip_suffix(ID_DIGITS)).expect("the pattern of an id");
     let digits = text.strip_prefix(prefix).unwrap_or_default();
     digits.len() == 26 && digits.starts_with(|first| matches!(first, '0'..='7')) && digits.bytes().all(is_digit)
 }
 
+const DIGEST: &str = "^[0-9a-fA-F]{64}$";
 const ID_DIGITS: &str = "[0-7][0-9a-hjkmnp-tv-z]{25}$";
 
 fn is_digit(byte: u8) -> bool {

@@ -4,8 +4,9 @@ use bursar_server::{Action, Role, RouteInfo, route_list};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
+use crate::blobs::stored;
 use crate::client::{Connection, Response, request};
-use crate::permissions::{SIGNED, body, user};
+use crate::permissions::{SIGNED, body, user, with_parameters};
 use crate::test_server::{OPERATOR, TestServer, on_both_engines};
 
 on_both_engines!(another_tenants_resources_look_nonexistent, channels_of_another_tenant_are_silent);
@@ -126,6 +127,17 @@ impl Owner {
                 admin("PUT", &format!("{place}/{name}"), body).await;
                 name
             }
+            "/v1/namespaces" => {
+                admin("PUT", &format!("{place}/{name}"), json!({ "bytes_max": 7 })).await;
+                name
+            }
+            "/v1/blobs" => {
+                let blob = stored(server, OWNER_TENANT, "media", number as u32).await.to_string();
+                if act == "restore" {
+                    does(server, &self.admin, "DELETE", &format!("{place}/{blob}"), Value::Null).await;
+                }
+                blob
+            }
             "/v1/workers" => id(admin("POST", place, json!({ "name": name })).await),
             "/v1/keys" => id(admin("POST", place, json!({ "name": name, "role": "user" })).await),
             _ => panic!("{} {}: add here how its resource is created", route.method, route.path),
@@ -159,7 +171,8 @@ impl Owner {
             let path = if listed {
                 resource.place.to_owned() + "?limit=1000"
             } else {
-                format!("{}/{}", resource.place, resource.id)
+                let end = if resource.place == "/v1/blobs" { "/meta" } else { "" };
+                format!("{}/{}{end}", resource.place, resource.id)
             };
             let found = does(server, &self.admin, "GET", &path, Value::Null).await.json();
             if !listed {
@@ -199,7 +212,8 @@ impl Outsider {
     /// Returns every kind of principal.
     async fn all(server: &TestServer) -> Vec<Outsider> {
         let outsider = |name: &str, token: String| Outsider { name: name.to_owned(), token, headers: &[] };
-        let everything = json!({ "queues": ["*"], "kinds": ["*"], "mutations": ["*"] });
+        let blobs = json!({ "read": ["*"], "write": ["*"] });
+        let everything = json!({ "queues": ["*"], "kinds": ["*"], "mutations": ["*"], "blobs": blobs });
         let mut all = vec![
             Outsider { headers: &[("Bursar-Tenant", OTHER_TENANT)], ..outsider("operator", OPERATOR.to_owned()) },
             outsider("worker with all capabilities", server.worker(OTHER_TENANT, everything).await),
@@ -256,16 +270,13 @@ async fn call_route(
     resource: &Resource,
     id: &str,
 ) -> Response {
-    let (before, rest) = route.path.split_once('{').unwrap();
-    let after = rest.split_once('}').unwrap().1;
-    assert!(!after.contains('{'), "{}: a path has one parameter", route.path);
     let mut body = body(route);
     if body.get("fence").is_some() {
         body["fence"] = resource.fence.clone();
     }
     // Usage is charged to the job's hold, and these jobs have none.
     body.as_object_mut().map(|body| body.remove("usage"));
-    server.call_with(token, headers, &route.method, &format!("{before}{id}{after}"), body).await
+    server.call_with(token, headers, &route.method, &with_parameters(route.path, id), body).await
 }
 
 async fn channels_of_another_tenant_are_silent(server: TestServer) {

@@ -14,8 +14,8 @@ use bursar_core::scope::ScopeState;
 use bursar_core::state::{NamespaceKey, QueueKey, ScheduleKey, ScopeKey};
 use bursar_core::time::Time;
 use bursar_store::{
-    Cost, CostMark, DeadGroup, DeadGroupMark, DueJobs, Figures, Health, HeldMark, HeldSum, JobFilter, Journaled,
-    Maintain, Read, Report, StoreError, transaction,
+    BlobFilter, Cost, CostMark, DeadGroup, DeadGroupMark, DueJobs, Figures, Health, HeldMark, HeldSum, JobFilter,
+    Journaled, Maintain, Read, Report, StoreError, transaction,
 };
 
 use super::store::{KEY_PATIENCE, SimStore};
@@ -80,11 +80,11 @@ impl Read for SimStore {
     async fn list_blobs(
         &self,
         tenant: &Tenant,
-        namespace: Option<&Namespace>,
+        filter: &BlobFilter,
         after: Option<BlobId>,
         limit: usize,
     ) -> Result<Vec<Blob>, StoreError> {
-        Ok(self.world.state().tables.list_blobs(tenant, namespace, after, limit))
+        Ok(self.world.state().tables.list_blobs(tenant, filter, after, limit))
     }
 
     async fn namespace(&self, key: &NamespaceKey) -> Result<Option<NamespaceState>, StoreError> {

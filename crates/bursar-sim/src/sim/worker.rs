@@ -51,7 +51,7 @@ pub(crate) async fn worker(world: Arc<World>, cluster: Arc<Cluster>, place: usiz
 /// Returns a principal that works through a server. For jobs without a hold it may charge one scope.
 fn reporter(place: usize) -> Arc<Reporter> {
     let owner = LeaseOwner::new(format!("p{place}")).expect("a name");
-    Arc::new(Reporter { owner, charges: vec![Pattern::new("s0").expect("a pattern")] })
+    Arc::new(Reporter { owner, charges: vec![Pattern::new("s0").expect("a pattern")], namespaces: Vec::new() })
 }
 
 fn reported(mut request: Request, reporter: &Option<Arc<Reporter>>) -> Request {

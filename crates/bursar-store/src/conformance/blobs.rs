@@ -14,6 +14,7 @@ use bursar_core::time::Span;
 
 use super::work::{complete, enqueue, is_lost, work};
 use super::world::{World, available, limit, scope, secs};
+use crate::figures::BlobFilter;
 
 const GRACE: Span = Span::from_secs(100);
 const TTL: Span = Span::from_secs(60);
@@ -433,7 +434,7 @@ pub(super) async fn blobs_of_tenants_are_isolated(world: World) {
     assert!(!started.found, "the bytes of another tenant are not found");
     let swept = in_other(Op::Blob(BlobOp::Doom { blobs: vec![blob] })).await.expect("it is left out").answer;
     assert_eq!(swept, Answer::Swept { count: 0 });
-    assert_eq!(world.store.list_blobs(&other.tenant, None, None, 9).await.expect("works").len(), 1);
+    assert_eq!(world.store.list_blobs(&other.tenant, &BlobFilter::default(), None, 9).await.expect("works").len(), 1);
     assert!(world.blob(blob).await.expect("it exists").is_available());
 }
 
@@ -444,14 +445,19 @@ pub(super) async fn blobs_and_namespaces_are_listed_in_pages(world: World) {
         ids.push(world.upload(if n % 2 == 0 { "even" } else { "odd" }, 10, n).await.blob);
         world.rules(&format!("n{n}"), NamespaceConfig { bytes_max: 10 + u64::from(n), ..Default::default() }).await;
     }
-    let list = async |space: Option<&Namespace>, after: Option<BlobId>, limit: usize| -> Vec<BlobId> {
-        let found = world.store.list_blobs(&tenant, space, after, limit).await.expect("works");
+    let list = async |space: Option<&str>, newest_first: bool, after: Option<BlobId>, limit: usize| -> Vec<BlobId> {
+        let filter = BlobFilter { namespace: space.map(namespace), newest_first };
+        let found = world.store.list_blobs(&tenant, &filter, after, limit).await.expect("works");
         found.iter().map(|blob| blob.id).collect()
     };
-    assert_eq!(list(None, None, 2).await, ids[..2]);
-    assert_eq!(list(None, Some(ids[1]), 9).await, ids[2..]);
-    assert_eq!(list(Some(&namespace("odd")), None, 9).await, [ids[1], ids[3]]);
-    assert_eq!(list(Some(&namespace("even")), Some(ids[0]), 1).await, [ids[2]]);
+    assert_eq!(list(None, false, None, 2).await, ids[..2]);
+    assert_eq!(list(None, false, Some(ids[1]), 9).await, ids[2..]);
+    assert_eq!(list(Some("odd"), false, None, 9).await, [ids[1], ids[3]]);
+    assert_eq!(list(Some("even"), false, Some(ids[0]), 1).await, [ids[2]]);
+    assert_eq!(list(None, true, None, 2).await, [ids[4], ids[3]]);
+    assert_eq!(list(None, true, Some(ids[3]), 9).await, [ids[2], ids[1], ids[0]]);
+    assert_eq!(list(Some("odd"), true, None, 9).await, [ids[3], ids[1]]);
+    assert_eq!(list(Some("even"), true, Some(ids[4]), 1).await, [ids[2]]);
     let all = world.store.list_all_blobs(Some(ids[2]), 9).await.expect("works");
     assert_eq!(all.iter().map(|blob| blob.id).collect::<Vec<_>>(), ids[3..]);
     let page = world.store.list_namespaces(&tenant, Some(&namespace("n1")), 2).await.expect("works");
@@ -474,7 +480,7 @@ pub(super) async fn a_repeated_upload_request_has_one_effect(world: World) {
     let found = answer(keyed(store(second, 10, 1), "c")).await;
     assert_eq!(found, Answer::Blob(BlobAnswer { blob, found: true }));
     assert_eq!(answer(keyed(store(second, 10, 1), "c")).await, found, "also after the upload is doomed");
-    let blobs = world.store.list_blobs(&Tenant::built_in(), None, None, 9).await.expect("works");
+    let blobs = world.store.list_blobs(&Tenant::built_in(), &BlobFilter::default(), None, 9).await.expect("works");
     assert_eq!(blobs.len(), 2);
     // Two uploads of the same bytes that end in one batch.
     let twins = [world.start(sized("media", 10)).await, world.start(sized("media", 10)).await];
@@ -508,7 +514,7 @@ pub(super) async fn rebuild_restores_blobs(world: World) {
     world.finish(job, leased.life.fence, making(&[ids[4]])).await.expect("the lease is current");
     let rows = async || {
         let tenant = Tenant::built_in();
-        let blobs = world.store.list_blobs(&tenant, None, None, 99).await.expect("works");
+        let blobs = world.store.list_blobs(&tenant, &BlobFilter::default(), None, 99).await.expect("works");
         let namespaces = world.store.list_namespaces(&tenant, None, 99).await.expect("works");
         (blobs, namespaces, world.job(job).await.life.blobs, world.balance("disk", "lifetime").await)
     };

@@ -9,19 +9,29 @@ use bursar_core::page;
 use bursar_core::time::Time;
 
 use super::Tables;
+use crate::figures::BlobFilter;
 
 impl Tables {
-    /// Lists the blobs of a tenant, of one namespace or of all, after an id.
-    pub fn list_blobs(
-        &self,
-        tenant: &Tenant,
-        namespace: Option<&Namespace>,
-        after: Option<BlobId>,
-        limit: usize,
-    ) -> Vec<Blob> {
-        let all = self.blobs.range((after.map_or(Unbounded, Excluded), Unbounded)).map(|(_, blob)| blob);
-        let wanted = all.filter(|blob| blob.tenant == *tenant && namespace.is_none_or(|name| blob.namespace == *name));
-        page::cut(wanted.take(limit).cloned().collect(), limit)
+    /// Lists the blobs of a tenant that match a filter, after an id, or before it if the newest come first.
+    pub fn list_blobs(&self, tenant: &Tenant, filter: &BlobFilter, after: Option<BlobId>, limit: usize) -> Vec<Blob> {
+        let namespace = filter.namespace.as_ref();
+        let wanted = |blob: &&Blob| blob.tenant == *tenant && namespace.is_none_or(|name| blob.namespace == *name);
+        let mark = after.map_or(Unbounded, Excluded);
+        let found: Vec<Blob> = match filter.newest_first {
+            true => self
+                .blobs
+                .range((Unbounded, mark))
+                .rev()
+                .map(|(_, blob)| blob)
+                .filter(wanted)
+                .take(limit)
+                .cloned()
+                .collect(),
+            false => {
+                self.blobs.range((mark, Unbounded)).map(|(_, blob)| blob).filter(wanted).take(limit).cloned().collect()
+            }
+        };
+        page::cut(found, limit)
     }
 
     /// Lists the blobs of all tenants after an id.

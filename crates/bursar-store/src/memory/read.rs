@@ -18,7 +18,7 @@ use bursar_core::time::Time;
 
 use super::MemoryStore;
 use crate::error::StoreError;
-use crate::figures::{Cost, CostMark, DeadGroup, DeadGroupMark, Figures, HeldMark, HeldSum, JobFilter};
+use crate::figures::{BlobFilter, Cost, CostMark, DeadGroup, DeadGroupMark, Figures, HeldMark, HeldSum, JobFilter};
 use crate::store::{Journaled, Read};
 
 #[async_trait]
@@ -135,11 +135,11 @@ impl Read for MemoryStore {
     async fn list_blobs(
         &self,
         tenant: &Tenant,
-        namespace: Option<&Namespace>,
+        filter: &BlobFilter,
         after: Option<BlobId>,
         limit: usize,
     ) -> Result<Vec<Blob>, StoreError> {
-        Ok(self.tables().list_blobs(tenant, namespace, after, limit))
+        Ok(self.tables().list_blobs(tenant, filter, after, limit))
     }
 
     async fn namespace(&self, key: &NamespaceKey) -> Result<Option<NamespaceState>, StoreError> {

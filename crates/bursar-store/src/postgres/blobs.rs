@@ -17,6 +17,7 @@ use super::settings::settings_sql;
 use super::statement::Statement;
 use crate::codec::{Packed, blob_state, from_json, stored_name, to_json};
 use crate::error::StoreError;
+use crate::figures::BlobFilter;
 use crate::transaction::lock_order::Lock;
 use crate::transaction::rows::Found;
 use crate::verify::{JobCounts, PAGE, Report};
@@ -174,26 +175,35 @@ impl PostgresStore {
         data.map(|data| Blob::unpack(&data)).transpose()
     }
 
-    /// Lists the blobs of a tenant, of one namespace or of all, after an id.
+    /// Lists the blobs of a tenant that match a filter, after an id, or before it if the newest come first.
     pub(super) async fn read_blobs(
         &self,
         tenant: &Tenant,
-        namespace: Option<&Namespace>,
+        filter: &BlobFilter,
         after: Option<BlobId>,
         limit: usize,
     ) -> Result<Vec<Blob>, StoreError> {
-        let sql = match namespace {
-            Some(_) => {
+        let sql = match (&filter.namespace, filter.newest_first) {
+            (Some(_), false) => {
                 "SELECT data FROM bursar.blobs WHERE tenant = $1 AND namespace = $2 AND id > $3 ORDER BY id LIMIT $4"
             }
-            None => {
+            (Some(_), true) => {
+                "SELECT data FROM bursar.blobs WHERE tenant = $1 AND namespace = $2 AND id < $3
+                 ORDER BY id DESC LIMIT $4"
+            }
+            (None, false) => {
                 "SELECT data FROM bursar.blobs WHERE tenant = $1 AND $2::text IS NULL AND id > $3 ORDER BY id LIMIT $4"
             }
+            (None, true) => {
+                "SELECT data FROM bursar.blobs WHERE tenant = $1 AND $2::text IS NULL AND id < $3
+                 ORDER BY id DESC LIMIT $4"
+            }
         };
+        let first = if filter.newest_first { u128::MAX } else { 0 };
         let rows: Vec<Vec<u8>> = sqlx::query_scalar(sql)
             .bind(tenant.as_str())
-            .bind(namespace.map(Namespace::as_str))
-            .bind(Uuid::from_u128(after.map_or(0, |after| after.0)))
+            .bind(filter.namespace.as_ref().map(Namespace::as_str))
+            .bind(Uuid::from_u128(after.map_or(first, |after| after.0)))
             .bind(sql_limit(limit))
             .fetch_all(&mut *self.acquire().await?)
             .await

@@ -25,7 +25,7 @@ use super::scopes::clock;
 use super::{ONE_SNAPSHOT, PostgresStore};
 use crate::codec::{Packed, stored_name};
 use crate::error::StoreError;
-use crate::figures::{Cost, CostMark, DeadGroup, DeadGroupMark, Figures, HeldMark, HeldSum, JobFilter};
+use crate::figures::{BlobFilter, Cost, CostMark, DeadGroup, DeadGroupMark, Figures, HeldMark, HeldSum, JobFilter};
 use crate::store::{Journaled, Read};
 use crate::transaction;
 use crate::transaction::rows::Rows;
@@ -216,11 +216,11 @@ impl Read for PostgresStore {
     async fn list_blobs(
         &self,
         tenant: &Tenant,
-        namespace: Option<&Namespace>,
+        filter: &BlobFilter,
         after: Option<BlobId>,
         limit: usize,
     ) -> Result<Vec<Blob>, StoreError> {
-        self.read_blobs(tenant, namespace, after, limit).await
+        self.read_blobs(tenant, filter, after, limit).await
     }
 
     async fn namespace(&self, key: &NamespaceKey) -> Result<Option<NamespaceState>, StoreError> {

@@ -9,6 +9,7 @@ use rusqlite::{Connection, Row, params};
 
 use crate::codec::{Packed, blob_state, from_json, stored_name, to_json};
 use crate::error::StoreError;
+use crate::figures::BlobFilter;
 use crate::sqlite::error::store_error;
 use crate::sqlite::rows::{SqliteRows, get_id, get_time, id, unpack};
 use crate::sqlite::writer::Shared;
@@ -70,25 +71,34 @@ impl SqliteRows<'_> {
     }
 }
 
-/// Lists the blobs of a tenant, of one namespace or of all, after an id.
+/// Lists the blobs of a tenant that match a filter, after an id, or before it if the newest come first.
 pub(super) fn list(
     shared: &Shared,
     conn: &Connection,
     tenant: &Tenant,
-    namespace: Option<&Namespace>,
+    filter: &BlobFilter,
     after: Option<BlobId>,
     limit: usize,
 ) -> Result<Vec<Blob>, StoreError> {
     let rows = shared.rows(conn);
-    let after = id(after.map_or(0, |after| after.0));
+    let first = if filter.newest_first { u128::MAX } else { 0 };
+    let after = id(after.map_or(first, |after| after.0));
     let read = |row: &Row<'_>| unpack(row, 0);
-    match namespace {
+    match &filter.namespace {
         Some(namespace) => {
-            let sql = "SELECT data FROM bursar_blobs WHERE tenant = ?1 AND namespace = ?2 AND id > ?3 ORDER BY id";
+            let sql = match filter.newest_first {
+                true => {
+                    "SELECT data FROM bursar_blobs WHERE tenant = ?1 AND namespace = ?2 AND id < ?3 ORDER BY id DESC"
+                }
+                false => "SELECT data FROM bursar_blobs WHERE tenant = ?1 AND namespace = ?2 AND id > ?3 ORDER BY id",
+            };
             rows.page(sql, params![tenant.as_str(), namespace.as_str(), after], limit, read)
         }
         None => {
-            let sql = "SELECT data FROM bursar_blobs WHERE tenant = ?1 AND id > ?2 ORDER BY id";
+            let sql = match filter.newest_first {
+                true => "SELECT data FROM bursar_blobs WHERE tenant = ?1 AND id < ?2 ORDER BY id DESC",
+                false => "SELECT data FROM bursar_blobs WHERE tenant = ?1 AND id > ?2 ORDER BY id",
+            };
             rows.page(sql, params![tenant.as_str(), after], limit, read)
         }
     }

@@ -23,7 +23,7 @@ use super::writer::Shared;
 use super::{SqliteStore, blobs, jobs, schedules};
 use crate::codec::stored_name;
 use crate::error::StoreError;
-use crate::figures::{Cost, CostMark, DeadGroup, DeadGroupMark, Figures, HeldMark, HeldSum, JobFilter};
+use crate::figures::{BlobFilter, Cost, CostMark, DeadGroup, DeadGroupMark, Figures, HeldMark, HeldSum, JobFilter};
 use crate::store::{Journaled, Read};
 use crate::transaction;
 
@@ -121,12 +121,12 @@ impl Read for SqliteStore {
     async fn list_blobs(
         &self,
         tenant: &Tenant,
-        namespace: Option<&Namespace>,
+        filter: &BlobFilter,
         after: Option<BlobId>,
         limit: usize,
     ) -> Result<Vec<Blob>, StoreError> {
-        let (tenant, namespace) = (tenant.clone(), namespace.cloned());
-        self.in_snapshot(move |shared, conn| blobs::list(shared, conn, &tenant, namespace.as_ref(), after, limit)).await
+        let (tenant, filter) = (tenant.clone(), filter.clone());
+        self.in_snapshot(move |shared, conn| blobs::list(shared, conn, &tenant, &filter, after, limit)).await
     }
 
     async fn namespace(&self, key: &NamespaceKey) -> Result<Option<NamespaceState>, StoreError> {

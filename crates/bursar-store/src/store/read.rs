@@ -16,7 +16,7 @@ use bursar_core::time::Time;
 
 use super::Journaled;
 use crate::error::StoreError;
-use crate::figures::{Cost, CostMark, DeadGroup, DeadGroupMark, Figures, HeldMark, HeldSum, JobFilter};
+use crate::figures::{BlobFilter, Cost, CostMark, DeadGroup, DeadGroupMark, Figures, HeldMark, HeldSum, JobFilter};
 
 /// The most queues whose jobs [`Read::job_counts`] counts.
 pub const QUEUES_COUNTED: usize = 10_000;
@@ -86,11 +86,12 @@ pub trait Read: Send + Sync + 'static {
 
     /// Returns a blob in any state.
     async fn blob(&self, id: BlobId) -> Result<Option<Blob>, StoreError>;
-    /// Lists the blobs of a tenant in any state, of one namespace or of all, after an id, in order of ids.
+    /// Lists the blobs of a tenant in any state that match a filter, after an id, in order of ids; or before it, the newest first, if
+    /// the filter says so.
     async fn list_blobs(
         &self,
         tenant: &Tenant,
-        namespace: Option<&Namespace>,
+        filter: &BlobFilter,
         after: Option<BlobId>,
         limit: usize,
     ) -> Result<Vec<Blob>, StoreError>;

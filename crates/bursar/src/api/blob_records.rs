@@ -9,6 +9,7 @@ use bursar_core::name::{Backend, IdempotencyKey, Namespace, Referrer};
 use bursar_core::refusal::Invalid;
 use bursar_core::request::{BlobOp, Op, Request};
 use bursar_core::time::Span;
+use bursar_store::BlobFilter;
 
 use crate::api::held::unexpected;
 use crate::api::instance::Bursar;
@@ -120,7 +121,22 @@ impl BlobRecords<'_> {
         after: Option<BlobId>,
         limit: usize,
     ) -> Result<Vec<Blob>, Error> {
-        Ok(self.0.inner.store.list_blobs(&self.0.context.tenant, namespace, after, limit.min(1_000)).await?)
+        self.filtered(BlobFilter { namespace: namespace.cloned(), newest_first: false }, after, limit).await
+    }
+
+    /// Lists the blobs of this tenant in any state, the newest first, of one namespace or of all, before an id, at most `limit` (at
+    /// most 1,000).
+    pub async fn newest(
+        &self,
+        namespace: Option<&Namespace>,
+        before: Option<BlobId>,
+        limit: usize,
+    ) -> Result<Vec<Blob>, Error> {
+        self.filtered(BlobFilter { namespace: namespace.cloned(), newest_first: true }, before, limit).await
+    }
+
+    async fn filtered(&self, filter: BlobFilter, mark: Option<BlobId>, limit: usize) -> Result<Vec<Blob>, Error> {
+        Ok(self.0.inner.store.list_blobs(&self.0.context.tenant, &filter, mark, limit.min(1_000)).await?)
     }
 
     /// Lists blobs of all tenants that are due: to be doomed, or to have their bytes deleted, at most `limit` (at most 1,000).

@@ -77,6 +77,7 @@ fn leased_job(job: Job) -> LeasedJob {
         key: job.key,
         tags: job.tags,
         metadata: job.metadata,
+        blobs: job.life.blobs,
         hold: job.hold,
         traceparent: job.traceparent,
     }
