@@ -2,6 +2,7 @@
 
 use bursar::Bursar;
 use bursar_core::blob::{Blob, BlobState};
+use bursar_core::id::BlobId;
 use bursar_core::name::Backend as BackendName;
 use futures_util::TryStreamExt;
 
@@ -25,42 +26,39 @@ pub struct MoveReport {
     pub failed: u64,
 }
 
-/// The records that are read at once.
-const PAGE: usize = 200;
-
 impl Blobs {
-    /// Moves the bytes of all live blobs to a backend. Each blob is copied, checked by its digest, then its record is changed, then the
-    /// first copy is deleted. So a move can be cut off and begun again at any time. Calls `each` after every blob.
-    pub async fn move_all(
+    /// Moves the bytes of the live blobs among the next `limit` (at most 1,000) after an id to a backend. Returns what it did, and the
+    /// last id, `None` at the end.
+    ///
+    /// Each blob is copied, checked by its digest, then its record is changed, then the first copy is deleted. So a move can be cut
+    /// off and begun again at any time.
+    pub async fn move_some(
         &self,
         bursar: &Bursar,
         to: &BackendName,
-        mut each: impl FnMut(&MoveReport) + Send,
-    ) -> Result<MoveReport, BlobError> {
+        after: Option<BlobId>,
+        limit: usize,
+    ) -> Result<(MoveReport, Option<BlobId>), BlobError> {
         let mut report = MoveReport::default();
-        let mut after = None;
-        loop {
-            let page = bursar.blob_records().list_all(after, PAGE).await?;
-            let Some(last) = page.last() else { return Ok(report) };
-            after = Some(last.id);
-            for blob in page.into_iter().filter(|blob| blob.state == BlobState::Live) {
-                if blob.backend == *to {
-                    report.there += 1;
-                } else {
-                    match self.move_one(bursar, &blob, to).await {
-                        Ok(()) => {
-                            report.moved += 1;
-                            report.bytes += blob.size.unwrap_or(0);
-                        }
-                        Err(error) => {
-                            tracing::warn!(blob = %blob.id, %error, "moving a blob failed; it stays where it is");
-                            report.failed += 1;
-                        }
-                    }
+        let page = bursar.blob_records().list_all(after, limit.clamp(1, 1_000)).await?;
+        let last = page.last().map(|blob| blob.id);
+        for blob in page.into_iter().filter(|blob| blob.state == BlobState::Live) {
+            if blob.backend == *to {
+                report.there += 1;
+                continue;
+            }
+            match self.move_one(bursar, &blob, to).await {
+                Ok(()) => {
+                    report.moved += 1;
+                    report.bytes += blob.size.unwrap_or(0);
                 }
-                each(&report);
+                Err(error) => {
+                    tracing::warn!(blob = %blob.id, %error, "moving a blob failed; it stays where it is");
+                    report.failed += 1;
+                }
             }
         }
+        Ok((report, last))
     }
 
     async fn move_one(&self, bursar: &Bursar, blob: &Blob, to: &BackendName) -> Result<(), BlobError> {

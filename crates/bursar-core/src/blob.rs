@@ -131,6 +131,11 @@ impl Blob {
         self.state == BlobState::Live && self.deleted_at.is_none()
     }
 
+    /// Returns whether its bytes are there because jobs use it, although it was deleted.
+    pub fn is_kept_by_jobs(&self) -> bool {
+        self.state == BlobState::Live && self.jobs > 0
+    }
+
     /// Returns whether anything refers to it.
     pub fn is_referenced(&self) -> bool {
         self.jobs > 0 || !self.references.is_empty()

@@ -25,6 +25,8 @@ pub enum CredentialClass {
     Key,
     /// A worker, which leases jobs within its capabilities.
     Worker,
+    /// A link, which lets people without a token read or upload one blob.
+    Link,
 }
 
 /// The bit that is set in the ids of credentials only.
@@ -32,7 +34,8 @@ const CREDENTIAL_BIT: u128 = 1 << 127;
 
 impl CredentialClass {
     /// Every class.
-    pub const ALL: [CredentialClass; 3] = [CredentialClass::Operator, CredentialClass::Key, CredentialClass::Worker];
+    pub const ALL: [CredentialClass; 4] =
+        [CredentialClass::Operator, CredentialClass::Key, CredentialClass::Worker, CredentialClass::Link];
 
     /// Returns the prefix of its tokens.
     pub fn prefix(self) -> &'static str {
@@ -40,6 +43,7 @@ impl CredentialClass {
             CredentialClass::Operator => "bop_",
             CredentialClass::Key => "bak_",
             CredentialClass::Worker => "bwk_",
+            CredentialClass::Link => "blk_",
         }
     }
 
@@ -49,6 +53,7 @@ impl CredentialClass {
             CredentialClass::Operator => "bursar:operator",
             CredentialClass::Key => "bursar:key",
             CredentialClass::Worker => "bursar:worker",
+            CredentialClass::Link => "bursar:link",
         };
         Purpose::new(name).expect("the literal is a valid name")
     }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bursar::{Bursar, Clock};
+use bursar_blobs::Blobs;
 use bytes::Bytes;
 
 use crate::activity::Activities;
@@ -26,6 +27,10 @@ use crate::routes;
 /// State that all requests share.
 pub(crate) struct App {
     pub(crate) bursar: Bursar,
+    /// The bytes of blobs; `None` if the server has no place for them.
+    pub(crate) blobs: Option<Blobs>,
+    /// Whether downloads from a bucket are redirected to it.
+    pub(crate) redirect_downloads: bool,
     pub(crate) routes: Vec<Arc<Route>>,
     pub(crate) token_keys: TokenKeys,
     pub(crate) failed_attempts: FailedAttempts,
@@ -64,6 +69,8 @@ impl App {
             bytes,
             proxies: Proxies::default(),
             bursar,
+            blobs: None,
+            redirect_downloads: false,
             document: OnceLock::new(),
             local_principal: None,
             routes,

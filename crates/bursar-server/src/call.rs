@@ -2,14 +2,18 @@
 
 use std::sync::Arc;
 
+use axum::body::Body;
+use axum::http::{HeaderMap, Method};
 use bursar::{
     BlobId, Bursar, CommandId, Context, GrantId, HoldId, IdempotencyKey, IfMatch, JobId, KeyId, Namespace, Op, Outcome,
     Queue, Referrer, Request, ScheduleName, Scope, Tenant, WorkerId,
 };
+use bursar_blobs::BodyStream;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 
 use crate::app::App;
+use crate::pipeline::paced_body::paced;
 use crate::principal::Principal;
 use crate::wire::problem::Problem;
 
@@ -23,6 +27,29 @@ pub(crate) struct Input<P = (), Q = NoFields, B = NoFields> {
     pub(crate) query: Q,
     /// The body.
     pub(crate) body: B,
+}
+
+/// An authorized request whose body the handler reads as it arrives.
+pub(crate) struct Streamed<P = (), Q = NoFields> {
+    /// The caller and its context.
+    pub(crate) call: Call,
+    /// The path parameter, or several as a tuple.
+    pub(crate) parameter: P,
+    /// The query.
+    pub(crate) query: Q,
+    /// The method, which may be `HEAD` on a route of `GET`.
+    pub(crate) method: Method,
+    /// The headers.
+    pub(crate) headers: HeaderMap,
+    /// The body.
+    pub(crate) body: Body,
+}
+
+impl<P, Q> Streamed<P, Q> {
+    /// Returns the body as a stream that fails if it arrives too slowly.
+    pub(crate) fn stream(body: Body, call: &Call) -> BodyStream {
+        paced(body, call.app.limits.min_pace())
+    }
 }
 
 /// A query or body without fields. Any field is an error that names it.
@@ -40,6 +67,8 @@ pub(crate) struct Call {
     pub(crate) if_match: Option<IfMatch>,
     /// The `Last-Event-ID` header: the last journal position that an event listener has seen.
     pub(crate) last_event: Option<String>,
+    /// The scheme and host that the caller used, such as `https://bursar.example`.
+    pub(crate) origin: Option<String>,
     /// Whether the `Accept` header names HTML, as browsers do.
     pub(crate) accepts_html: bool,
 }
@@ -120,6 +149,16 @@ impl<P: PathParameter, Q: PathParameter> PathParameters for (P, Q) {
 
 fn text_at(texts: &[String], place: usize) -> &str {
     texts.get(place).map(String::as_str).unwrap_or_default()
+}
+
+impl PathParameter for String {
+    fn read(text: &str) -> Result<String, Problem> {
+        Ok(text.to_owned())
+    }
+
+    fn schema(schemas: &mut SchemaGenerator) -> Schema {
+        schemas.subschema_for::<String>()
+    }
 }
 
 macro_rules! path_parameters {

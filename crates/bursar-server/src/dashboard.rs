@@ -79,11 +79,9 @@ pub(crate) fn with_dashboard(app: &Arc<App>, routes: Router, codes: LoginCodes) 
     routes.merge(bursar_dashboard::router(Arc::new(own), codes).layer(add_caller))
 }
 
-/// Returns where a request comes from. Only a trusted proxy may say that the browser uses HTTPS.
+/// Returns where a request comes from.
 fn caller(app: &App, request: &Request) -> Caller {
     let peer = request.extensions().get::<Peer>().map(|peer| peer.0).expect("every request has a peer");
     let ip = app.proxies.caller(peer, request.headers());
-    let proxied = app.proxies.trusts(peer);
-    let https = request.headers().get("x-forwarded-proto").is_some_and(|scheme| scheme == "https");
-    Caller { ip, secure: proxied && https }
+    Caller { ip, secure: app.proxies.says_https(peer, request.headers()) }
 }

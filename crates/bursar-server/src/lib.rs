@@ -24,6 +24,7 @@
 //! | `principal/` | authentication (tokens, API keys, JWTs) and the table of roles and actions |
 //! | `limits`, `in_flight`, `connection` | bounds on requests, bytes in memory and slow peers |
 //! | `metering` | quotas on calls to this server |
+//! | `collection` | deletes the bytes of blobs that nothing needs any more |
 //! | `events` | server-sent events, read from the journal |
 //! | `dashboard` | the pages of `bursar-dashboard`, beside the API |
 //! | `activity` | spend by minute and notable events of the last hour, for dashboards |
@@ -36,6 +37,7 @@
 mod activity;
 mod app;
 mod call;
+mod collection;
 mod connection;
 pub mod convert;
 mod dashboard;

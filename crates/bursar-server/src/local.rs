@@ -9,6 +9,7 @@ use axum::extract::Request;
 use axum::response::Response;
 use bursar::meter::{MeterError, MeterSettings};
 use bursar::{Bursar, SystemClock};
+use bursar_blobs::Blobs;
 use hyper_util::service::TowerToHyperService;
 
 use crate::app::App;
@@ -27,14 +28,20 @@ pub struct Local(TowerToHyperService<Router>);
 
 impl Local {
     /// Serves this database. `name` is the actor that the journal records; `meter` is the meter configuration of a server on the
-    /// same database, so that quotas are reported as that server applies them.
-    pub fn new(bursar: Bursar, name: String, meter: Option<MeterSettings>) -> Result<Local, MeterError> {
+    /// same database, so that quotas are reported as that server applies them; `blobs` is where the bytes of blobs are.
+    pub fn new(
+        bursar: Bursar,
+        name: String,
+        meter: Option<MeterSettings>,
+        blobs: Option<Blobs>,
+    ) -> Result<Local, MeterError> {
         let token_keys = TokenKeys::new(None, Vec::new(), JwtRules::default());
         let local_principal = Principal { name, ..Principal::operator() };
         // The operator itself is never metered.
         let metering = Metering::new(bursar.clone(), meter, Arc::new(SystemClock))?;
         let mut app = App::new(bursar, token_keys, Limits::default(), Arc::new(SystemClock), metering);
         app.local_principal = Some(local_principal);
+        app.blobs = blobs;
         Ok(Local(TowerToHyperService::new(router(&Arc::new(app)))))
     }
 

@@ -96,7 +96,8 @@ fn operation(route: &Route, schemas: &mut SchemaGenerator) -> Value {
         }
         // An empty body counts as `{}`, so a body is required only if the schema has required fields.
         let required = resolve(&body, schemas).get("required").is_some();
-        operation["requestBody"] = json!({ "required": required, "content": { "application/json": content } });
+        let media = route.streams.unwrap_or("application/json");
+        operation["requestBody"] = json!({ "required": required, "content": { media: content } });
         if !route.ignored.is_empty() {
             let fields: Vec<String> = route.ignored.iter().map(|field| format!("`{field}`")).collect();
             let text =
@@ -174,6 +175,7 @@ fn retry_description(route: &Route) -> Option<&'static str> {
         RetrySafety::Fence if route.waits => {
             Some("Safe to retry: if the response is lost, the leases in it expire and the jobs are leased again.")
         }
+        RetrySafety::Bytes => Some("Safe to retry without a key: the same bytes are stored once."),
         RetrySafety::Fence => {
             Some("Safe to retry without a key: the same report with the same fence gets the same answer.")
         }

@@ -9,6 +9,7 @@
 //! 6. The response counts as bytes in flight until it has been written to the socket.
 
 pub(crate) mod headers;
+pub(crate) mod paced_body;
 mod read_body;
 
 use std::net::IpAddr;
@@ -42,6 +43,9 @@ use crate::reply::{self, Uncounted};
 use crate::route::{AuthorizedRequest, Route};
 use crate::trace::Trace;
 use crate::wire::problem::{Kind, Problem};
+
+/// Bytes reserved for a request whose handler reads or writes a stream.
+const STREAM_BYTES: usize = 1 << 20;
 
 /// Target of the access log, which has one line per request at level `debug`.
 const ACCESS: &str = "bursar_server::access";
@@ -89,7 +93,8 @@ fn head_bytes(request: &Request<Body>) -> usize {
 
 /// Adds the headers that tell browsers not to guess the media type and not to cache.
 fn add_security_headers(response: &mut Response) {
-    let plain = response.status() != StatusCode::OK;
+    let whole = [StatusCode::OK, StatusCode::PARTIAL_CONTENT, StatusCode::NOT_MODIFIED];
+    let plain = !whole.contains(&response.status());
     let headers = response.headers_mut();
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if plain || !headers.contains_key(header::CACHE_CONTROL) {
@@ -150,9 +155,14 @@ async fn answer(app: &Arc<App>, route: &Arc<Route>, request: Request, trace: &Tr
     // A slow body, or a wait for memory, must not occupy a request slot.
     drop(slot);
     let account = call.principal.account();
-    let (body, body_reservations) = match route.takes_body() {
-        true => read_body::read_body(app, route, &account, &parts, body).await?,
-        false => (Bytes::new(), Vec::new()),
+    let (body, body_reservations, stream) = match (route.streams, route.takes_body()) {
+        // The handler reads the body itself, in bounded memory.
+        (Some(_), _) => (Bytes::new(), vec![app.bytes.reserve_or_wait(&account, STREAM_BYTES).await?], body),
+        (None, true) => {
+            let (bytes, reservations) = read_body::read_body(app, route, &account, &parts, body).await?;
+            (bytes, reservations, Body::empty())
+        }
+        (None, false) => (Bytes::new(), Vec::new(), Body::empty()),
     };
     let response_reservation = match route.answer_bytes_max {
         0 => None,
@@ -167,8 +177,10 @@ async fn answer(app: &Arc<App>, route: &Arc<Route>, request: Request, trace: &Tr
             return Ok(response);
         }
     };
-    let request = AuthorizedRequest { call, path_parameters, uri: parts.uri, body, ignored: route.ignored };
-    let ran = match route.writes() && !route.waits {
+    let Parts { method, uri, headers, .. } = parts;
+    let ignored = route.ignored;
+    let request = AuthorizedRequest { call, path_parameters, uri, body, method, headers, stream, ignored };
+    let ran = match route.writes() && (!route.waits || route.streams.is_some()) {
         true => run_to_completion(route.clone(), request, (slot, body_reservations)).await,
         false => route.run(request).await,
     };
@@ -201,7 +213,16 @@ fn call(app: &Arc<App>, route: &Route, principal: Principal, parts: &Parts, trac
     let last_event = header_text(&parts.headers, &LAST_EVENT_ID)?.map(str::to_owned);
     let accept = parts.headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
     let accepts_html = accept.is_some_and(|accept| accept.contains("text/html"));
-    Ok(Call { app: app.clone(), key, if_match, last_event, accepts_html, principal, context })
+    let origin = origin(app, parts);
+    Ok(Call { app: app.clone(), key, if_match, last_event, origin, accepts_html, principal, context })
+}
+
+/// Returns the scheme and host that the caller used.
+fn origin(app: &App, parts: &Parts) -> Option<String> {
+    let host = parts.headers.get(header::HOST)?.to_str().ok()?;
+    let Peer(peer) = parts.extensions.get::<Peer>()?;
+    let scheme = if app.proxies.says_https(*peer, &parts.headers) { "https" } else { "http" };
+    Some(format!("{scheme}://{host}"))
 }
 
 async fn path_parameters(parts: &mut Parts) -> Result<Vec<String>, Problem> {

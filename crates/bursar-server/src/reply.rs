@@ -193,3 +193,34 @@ fn mark_replayed(response: &mut Response, replayed: bool) {
         response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
     }
 }
+
+/// The bytes of a blob, or the refusal of a condition or range.
+pub(crate) struct BlobBytes(pub(crate) Response);
+
+impl HandlerReply for BlobBytes {
+    fn respond(mut self) -> Response {
+        self.0.extensions_mut().insert(Uncounted);
+        self.0
+    }
+
+    fn spec(_: &mut SchemaGenerator) -> ResponseSpec {
+        let schema = schemars::json_schema!({ "type": "string", "format": "binary" });
+        ResponseSpec { status: StatusCode::OK, media: "*/*", schema: Some(schema) }
+    }
+}
+
+/// A response without a body whose headers are the answer, with status 200, 201 or 204.
+pub(crate) struct Headers<const STATUS: u16>(pub(crate) Vec<(HeaderName, HeaderValue)>);
+
+impl<const STATUS: u16> HandlerReply for Headers<STATUS> {
+    fn respond(self) -> Response {
+        let mut response = StatusCode::from_u16(STATUS).unwrap_or(StatusCode::OK).into_response();
+        response.headers_mut().extend(self.0);
+        response
+    }
+
+    fn spec(_: &mut SchemaGenerator) -> ResponseSpec {
+        let status = StatusCode::from_u16(STATUS).unwrap_or(StatusCode::OK);
+        ResponseSpec { status, media: "", schema: None }
+    }
+}

@@ -3,13 +3,14 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use axum::http::Method;
+use axum::body::Body;
+use axum::http::{HeaderMap, Method};
 use axum::response::Response;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::call::{Call, Input, PathParameters};
+use crate::call::{Call, Input, PathParameters, Streamed};
 use crate::limits;
 use crate::parse;
 use crate::principal::permissions::Action;
@@ -38,6 +39,8 @@ pub(crate) struct Route {
     /// Read-only fields of the answer that the body may have too. They are ignored.
     pub(crate) ignored: &'static [&'static str],
     pub(crate) body_bytes_max: usize,
+    /// The media type of a body that the handler reads itself, as it arrives; `None` if the body is JSON.
+    pub(crate) streams: Option<&'static str>,
     /// An example of the body.
     pub(crate) example: Option<Value>,
     /// Returns the schemas of the route's input and output.
@@ -54,6 +57,8 @@ pub(crate) enum RetrySafety {
     Key,
     /// The fence of the lease: a repeated report gets the same answer. An `Idempotency-Key` is ignored.
     Fence,
+    /// The bytes themselves: uploading the same ones again finds the first blob. An `Idempotency-Key` is ignored.
+    Bytes,
 }
 
 type Handler =
@@ -65,6 +70,10 @@ pub(crate) struct AuthorizedRequest {
     pub(crate) path_parameters: Vec<String>,
     pub(crate) uri: axum::http::Uri,
     pub(crate) body: bytes::Bytes,
+    pub(crate) method: Method,
+    pub(crate) headers: HeaderMap,
+    /// The body of a route that streams.
+    pub(crate) stream: Body,
     /// Fields of the body that are ignored.
     pub(crate) ignored: &'static [&'static str],
 }
@@ -100,7 +109,7 @@ impl Route {
     {
         let run = move |request: AuthorizedRequest| -> Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>> {
             Box::pin(async move {
-                let AuthorizedRequest { call, path_parameters, uri, body: text, ignored } = request;
+                let AuthorizedRequest { call, path_parameters, uri, body: text, ignored, .. } = request;
                 let parameter = P::read(&path_parameters)?;
                 let query = parse::query(&uri)?;
                 let body = parse::json(&text, ignored)?;
@@ -108,6 +117,59 @@ impl Route {
                 Ok(answered.map_err(|problem| parse::with_given_names(problem, &text))?.respond())
             })
         };
+        let schemas = |schemas: &mut SchemaGenerator| RouteSchemas {
+            path_parameters: P::schemas(schemas),
+            query: Q::json_schema(schemas),
+            body: schemas.subschema_for::<B>(),
+            response: R::spec(schemas),
+        };
+        let check_body = |example: &Value| parse::json::<B>(example.to_string().as_bytes(), &[]).map(drop);
+        Route::with(method, path, action, summary, schemas, check_body, Arc::new(run))
+    }
+
+    /// Declares a route whose handler reads the body as it arrives, or answers with bytes. `media` is the type of the body.
+    pub(crate) fn streaming<P, Q, R, H, F>(
+        method: Method,
+        path: &'static str,
+        action: Action,
+        summary: &'static str,
+        media: &'static str,
+        handler: H,
+    ) -> Route
+    where
+        P: PathParameters,
+        Q: DeserializeOwned + JsonSchema + Send + 'static,
+        R: HandlerReply,
+        H: Fn(Streamed<P, Q>) -> F + Send + Sync + Copy + 'static,
+        F: Future<Output = Result<R, Problem>> + Send + 'static,
+    {
+        let run = move |request: AuthorizedRequest| -> Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>> {
+            Box::pin(async move {
+                let AuthorizedRequest { call, path_parameters, uri, method, headers, stream, .. } = request;
+                let parameter = P::read(&path_parameters)?;
+                let query = parse::query(&uri)?;
+                Ok(handler(Streamed { call, parameter, query, method, headers, body: stream }).await?.respond())
+            })
+        };
+        let schemas = |schemas: &mut SchemaGenerator| RouteSchemas {
+            path_parameters: P::schemas(schemas),
+            query: Q::json_schema(schemas),
+            body: schemars::json_schema!({ "type": "string", "format": "binary" }),
+            response: R::spec(schemas),
+        };
+        let route = Route::with(method, path, action, summary, schemas, |_| Ok(()), Arc::new(run));
+        Route { streams: Some(media), waits: true, ..route }
+    }
+
+    fn with(
+        method: Method,
+        path: &'static str,
+        action: Action,
+        summary: &'static str,
+        schemas: fn(&mut SchemaGenerator) -> RouteSchemas,
+        check_body: fn(&Value) -> Result<(), Problem>,
+        handler: Arc<Handler>,
+    ) -> Route {
         Route {
             method,
             path,
@@ -121,15 +183,11 @@ impl Route {
             takes_if_match: false,
             ignored: &[],
             body_bytes_max: limits::BODY_BYTES_MAX,
+            streams: None,
             example: None,
-            schemas: |schemas| RouteSchemas {
-                path_parameters: P::schemas(schemas),
-                query: Q::json_schema(schemas),
-                body: schemas.subschema_for::<B>(),
-                response: R::spec(schemas),
-            },
-            check_body: |example| parse::json::<B>(example.to_string().as_bytes(), &[]).map(drop),
-            handler: Arc::new(run),
+            schemas,
+            check_body,
+            handler,
         }
     }
 
@@ -191,6 +249,7 @@ impl Route {
             "PUT" => "PUT",
             "PATCH" => "PATCH",
             "DELETE" => "DELETE",
+            "OPTIONS" => "OPTIONS",
             other => unreachable!("no route uses the method {other}"),
         }
     }
@@ -207,7 +266,7 @@ impl Route {
 
     /// Returns whether the route can change data.
     pub(crate) fn writes(&self) -> bool {
-        self.method != Method::GET
+        self.method != Method::GET && self.method != Method::OPTIONS
     }
 
     /// Parses the request and runs the handler.

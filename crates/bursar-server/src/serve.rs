@@ -16,9 +16,11 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
+use bursar_blobs::Blobs;
 use bursar_dashboard::LoginCodes;
 
 use crate::app::App;
+use crate::collection;
 use crate::connection::Connection;
 use crate::connection::heads::{ConnectionRequests, HeadCounter};
 use crate::dashboard::with_dashboard;
@@ -49,6 +51,10 @@ pub struct Settings {
     pub meter: Option<MeterSettings>,
     /// Proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` headers are trusted.
     pub trusted_proxies: Vec<Network>,
+    /// Where the bytes of blobs are; without it, routes that need them answer `unavailable`.
+    pub blobs: Option<Blobs>,
+    /// Whether downloads from a bucket are redirected to it, by signed addresses.
+    pub redirect_downloads: bool,
     /// One-time codes that sign a browser in to the dashboard.
     pub login_codes: LoginCodes,
 }
@@ -89,8 +95,8 @@ pub struct Server {
 impl Server {
     /// Binds the address. Connections are accepted by [`Server::run`].
     pub async fn bind(bursar: Bursar, address: SocketAddr, settings: Settings) -> Result<Server, StartError> {
-        let Settings { operator_token, jwt_keys, jwt_rules, limits, clock, meter, trusted_proxies, login_codes } =
-            settings;
+        let Settings { operator_token, jwt_keys, jwt_rules, limits, clock, meter, trusted_proxies, .. } = settings;
+        let Settings { blobs, redirect_downloads, login_codes, .. } = settings;
         if operator_token.as_ref().is_some_and(|token| token.len() < OPERATOR_BYTES_MIN) {
             return Err(StartError::ShortToken);
         }
@@ -106,6 +112,8 @@ impl Server {
         let token_keys = TokenKeys::new(operator_token.as_deref(), jwt_keys, jwt_rules);
         let mut app = App::new(bursar, token_keys, limits, clock, metering);
         app.proxies = Proxies(trusted_proxies);
+        app.blobs = blobs;
+        app.redirect_downloads = redirect_downloads;
         let app = Arc::new(app);
         Ok(Server { app, listener, address, login_codes, new_token })
     }
@@ -133,6 +141,7 @@ impl Server {
         let mut health_http = http1::Builder::new();
         health_http.timer(TokioTimer::new()).header_read_timeout(app.limits.head.min(HEALTH_HEAD)).keep_alive(false);
         let heads: Account = "heads of requests".into();
+        let collection = tokio::spawn(collection::run(app.clone()));
         let mut stop = std::pin::pin!(stop);
         loop {
             let (mut permit, mut health_only) = tokio::select! {
@@ -189,6 +198,7 @@ impl Server {
             });
         }
         app.stop();
+        collection.abort();
         drop(listener);
         if tokio::time::timeout(app.limits.drain, graceful.shutdown()).await.is_err() {
             tracing::warn!("shutdown timed out with requests still running (limits.drain_ms)");

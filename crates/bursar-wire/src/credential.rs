@@ -107,7 +107,7 @@ impl Claims {
 pub fn credential_id(class: CredentialClass, id: GrantId) -> String {
     match class {
         CredentialClass::Worker => WorkerId(id.0).to_string(),
-        CredentialClass::Operator | CredentialClass::Key => KeyId(id.0).to_string(),
+        CredentialClass::Operator | CredentialClass::Key | CredentialClass::Link => KeyId(id.0).to_string(),
     }
 }
 

@@ -37,6 +37,7 @@ pub mod role;
 pub mod schedule;
 pub mod similar;
 mod strict;
+pub mod upload;
 pub mod window;
 pub mod worker_calls;
 

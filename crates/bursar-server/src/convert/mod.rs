@@ -27,6 +27,7 @@
 //! [`Problem`](crate::wire::problem::Problem).
 
 mod activity;
+mod blob_error;
 mod budget;
 mod command;
 mod credential;
@@ -39,6 +40,7 @@ mod report;
 
 pub(crate) use self::activity::ago;
 pub use self::activity::{refusals_answer, worker_seen_answer};
+pub(crate) use self::blob_error::blob_problem;
 pub use self::budget::budget_answer;
 pub use self::command::command_answer;
 pub use self::credential::issued_answer;

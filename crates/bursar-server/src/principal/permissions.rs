@@ -85,6 +85,8 @@ actions! {
     BlobsRead = "blobs.read"                  [Y, Y, Y, Y, Y, Y, N];
     /// Upload, delete, restore and refer to blobs; a worker only in its namespaces.
     BlobsWrite = "blobs.write"                [Y, Y, Y, Y, N, Y, N];
+    /// Collect blobs, look for orphans, and move bytes to another backend, for all tenants.
+    BlobsManage = "blobs.manage"              [Y, N, N, N, N, N, N];
     /// Read the rules of namespaces.
     NamespacesRead = "namespaces.read"        [Y, Y, Y, Y, Y, N, N];
     /// Define the rules of namespaces.

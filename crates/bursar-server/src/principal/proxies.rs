@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use axum::http::{HeaderMap, HeaderName};
 
+const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// A network such as `10.0.0.0/8`, or a single address.
@@ -76,6 +77,11 @@ impl Proxies {
             }
         }
         last
+    }
+
+    /// Returns whether the caller uses HTTPS, which only a trusted proxy may say.
+    pub(crate) fn says_https(&self, peer: IpAddr, headers: &HeaderMap) -> bool {
+        self.trusts(peer) && headers.get(FORWARDED_PROTO).is_some_and(|scheme| scheme == "https")
     }
 
     /// Returns whether an address is that of a trusted proxy.

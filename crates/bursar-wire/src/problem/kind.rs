@@ -129,6 +129,11 @@ kinds! {
         "send `Content-Type: application/json` without a content encoding",
         "a client that sends a form, or compresses the body",
         "the body must be application/json";
+    RangeNotSatisfiable = "range-not-satisfiable", 416, "Range not satisfiable",
+        "the range begins after the last byte of the blob; `Content-Range` tells its length",
+        "request a range within the blob",
+        "a download is resumed that was already complete",
+        "the range begins after the last of 1024 bytes";
     TooManyAttempts = "too-many-attempts", 429, "Too many failed authentication attempts",
         "too many invalid tokens from this address",
         "wait as long as `Retry-After` says; valid tokens are still accepted",

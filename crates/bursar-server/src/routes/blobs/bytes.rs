@@ -1,0 +1,285 @@
+//! Routes that carry the bytes of blobs: uploads and downloads.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+use bursar::{Blob, BlobId, Namespace, Payload, Sha256Digest};
+use bursar_blobs::serve::{Conditions, Served, entity_tag, serve};
+use bursar_blobs::{BlobError, NewBlob, Stored, disposition};
+use futures_util::StreamExt;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{reach, storage};
+use crate::call::{Call, NoFields, Streamed};
+use crate::convert::blob_problem;
+use crate::principal::forbidden;
+use crate::principal::permissions::{Action, Role};
+use crate::reply::{BlobBytes, Created};
+use crate::route::{RetrySafety, Route};
+use crate::wire::blob::BlobAnswer;
+use crate::wire::problem::{Kind, Problem};
+
+const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
+/// The most bytes of the text fields of a form.
+const FORM_TEXT_MAX: u64 = 64 << 10;
+/// How long the address is valid that a download is redirected to.
+const REDIRECT_TTL: Duration = Duration::from_secs(60);
+
+pub(super) fn routes() -> Vec<Route> {
+    let (read, write) = (Action::BlobsRead, Action::BlobsWrite);
+    let any = "application/octet-stream";
+    vec![
+        Route::streaming(
+            Method::POST,
+            "/v1/blobs",
+            write,
+            "Upload a blob: raw bytes or a form with a file",
+            any,
+            upload,
+        )
+        .retry_safety(RetrySafety::Bytes),
+        Route::streaming(Method::GET, "/v1/blobs/{id}", read, "Download a blob, or a range of it", any, download),
+    ]
+}
+
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct UploadQuery {
+    /// The namespace of the blob. Default: `default`.
+    #[serde(default)]
+    namespace: Option<Namespace>,
+    /// The file name to offer it under.
+    #[serde(default)]
+    filename: Option<String>,
+    /// JSON to store with the blob.
+    #[serde(default)]
+    metadata: Option<String>,
+}
+
+/// Returns the namespace of an upload, which the caller must be allowed to write.
+pub(super) fn writable(call: &Call, namespace: Option<Namespace>) -> Result<Namespace, Problem> {
+    let namespace = match namespace {
+        Some(namespace) => namespace,
+        None => Namespace::new("default")?,
+    };
+    if !call.principal.writes_blobs_of(&namespace) {
+        let detail = format!("this worker's capabilities do not include writing the namespace {namespace}");
+        return Err(forbidden(detail));
+    }
+    Ok(namespace)
+}
+
+/// Parses JSON that is stored with a blob.
+pub(super) fn metadata(text: Option<&str>) -> Result<Payload, Problem> {
+    let Some(text) = text else { return Ok(Payload::default()) };
+    Payload::new(text).map_err(|_| Problem::invalid("metadata".into(), "metadata must be JSON"))
+}
+
+async fn upload(input: Streamed<(), UploadQuery>) -> Result<Created<BlobAnswer>, Problem> {
+    let Streamed { call, query, headers, body, .. } = input;
+    let blobs = storage(&call)?;
+    let media = headers.get(header::CONTENT_TYPE).map(|media| media.to_str().unwrap_or_default());
+    let boundary = media.and_then(|media| multer::parse_boundary(media).ok());
+    let digest = repr_digest(&headers)?;
+    let stream = Streamed::<()>::stream(body, &call);
+    let (new, stream) = match boundary {
+        Some(boundary) => form(&call, query, digest, multer::Multipart::new(stream, boundary)).await?,
+        None => {
+            let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+            let new = NewBlob {
+                namespace: writable(&call, query.namespace)?,
+                filename: query.filename,
+                content_type: media.map(str::to_owned),
+                metadata: metadata(query.metadata.as_deref())?,
+                size: length,
+                digest,
+            };
+            (new, stream)
+        }
+    };
+    let stored = blobs.put(&call.bursar(), new, stream).await.map_err(blob_problem)?;
+    Ok(created(&stored))
+}
+
+/// Returns the answer to an upload.
+pub(super) fn created(stored: &Stored) -> Created<BlobAnswer> {
+    let answer = BlobAnswer::from(&stored.blob);
+    let location = (!stored.found).then(|| format!("/v1/blobs/{}", answer.id));
+    Created { answer, location, replayed: false }
+}
+
+/// Reads the text fields of a form, up to the file.
+async fn form(
+    call: &Call,
+    mut query: UploadQuery,
+    digest: Option<Sha256Digest>,
+    mut form: multer::Multipart<'static>,
+) -> Result<(NewBlob, bursar_blobs::BodyStream), Problem> {
+    let broken = |error: multer::Error| Problem::invalid("body".into(), format!("the form cannot be read: {error}"));
+    let mut left = FORM_TEXT_MAX;
+    loop {
+        let Some(mut field) = form.next_field().await.map_err(broken)? else {
+            return Err(Problem::invalid("file".into(), "the form has no part `file`"));
+        };
+        let name = field.name().unwrap_or_default().to_owned();
+        if name == "file" {
+            let content_type = field.content_type().map(ToString::to_string);
+            let filename = query.filename.take().or_else(|| field.file_name().map(str::to_owned));
+            let new = NewBlob {
+                namespace: writable(call, query.namespace.take())?,
+                filename: filename.filter(|name| !name.is_empty()),
+                content_type,
+                metadata: metadata(query.metadata.as_deref())?,
+                size: None,
+                digest,
+            };
+            return Ok((new, field.map(|bytes| bytes.map_err(Into::into)).boxed()));
+        }
+        let mut text = Vec::new();
+        while let Some(bytes) = field.chunk().await.map_err(broken)? {
+            left = left.saturating_sub(bytes.len() as u64);
+            if left == 0 {
+                let detail = format!("the fields before `file` have more than {FORM_TEXT_MAX} bytes");
+                return Err(Problem::new(Kind::TooLarge, detail));
+            }
+            text.extend_from_slice(&bytes);
+        }
+        let text = String::from_utf8(text).map_err(|_| Problem::invalid(name.clone(), "the field is not UTF-8"))?;
+        match name.as_str() {
+            "namespace" => query.namespace = Some(Namespace::new(text)?),
+            "filename" => query.filename = Some(text),
+            "metadata" => query.metadata = Some(text),
+            _ => {
+                let detail = format!("unknown field `{name}`; a form has namespace, filename and metadata, then file");
+                return Err(Problem::invalid(name, detail));
+            }
+        }
+    }
+}
+
+/// Parses `Repr-Digest` (RFC 9530). Algorithms other than SHA-256 are ignored.
+fn repr_digest(headers: &HeaderMap) -> Result<Option<Sha256Digest>, Problem> {
+    let invalid = || Problem::invalid("repr-digest".into(), "Repr-Digest must be sha-256=:BASE64: with 32 bytes");
+    for value in headers.get_all(REPR_DIGEST) {
+        let text = value.to_str().map_err(|_| invalid())?;
+        for member in text.split(',') {
+            let Some((name, value)) = member.trim().split_once('=') else { return Err(invalid()) };
+            if name != "sha-256" {
+                continue;
+            }
+            let base64 = value.strip_prefix(':').and_then(|value| value.strip_suffix(':')).ok_or_else(invalid)?;
+            let bytes = BASE64_STANDARD.decode(base64).map_err(|_| invalid())?;
+            return bytes.try_into().map(|bytes| Some(Sha256Digest(bytes))).map_err(|_| invalid());
+        }
+    }
+    Ok(None)
+}
+
+async fn download(input: Streamed<BlobId, NoFields>) -> Result<BlobBytes, Problem> {
+    let blob = reach::readable(&input.call, input.parameter).await?;
+    // A job that uses a blob can read it although it was deleted meanwhile.
+    let kept = input.call.principal.role == Some(Role::Worker) && blob.is_kept_by_jobs();
+    if !blob.is_available() && !kept {
+        return Err(Problem::unknown_blob(blob.id));
+    }
+    answer(&input.call, &input.method, &input.headers, blob).await
+}
+
+/// Answers with the bytes of a blob, as the conditions and ranges of the request say.
+pub(super) async fn answer(
+    call: &Call,
+    method: &Method,
+    headers: &HeaderMap,
+    blob: Blob,
+) -> Result<BlobBytes, Problem> {
+    let blobs = storage(call)?;
+    let (Some(size), Some(digest)) = (blob.size, blob.digest) else { return Err(Problem::unknown_blob(blob.id)) };
+    let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    let head = method == Method::HEAD;
+    let conditions = Conditions {
+        head,
+        if_match: text(header::IF_MATCH),
+        if_none_match: text(header::IF_NONE_MATCH),
+        range: text(header::RANGE),
+        if_range: text(header::IF_RANGE),
+    };
+    let served = serve(&conditions, digest, size);
+    if served == Served::PreconditionFailed {
+        return Err(Problem::new(Kind::Changed, "the blob has other bytes than If-Match names"));
+    }
+    let status = StatusCode::from_u16(served.status()).unwrap_or(StatusCode::OK);
+    let mut response = match served {
+        Served::Whole | Served::Part { .. } if call.app.redirect_downloads && !head => {
+            match blobs.sign_download(&blob, REDIRECT_TTL).await.map_err(blob_problem)? {
+                Some(url) => return Ok(BlobBytes(redirect(&url))),
+                None => bytes(call, &blob, served, size).await?,
+            }
+        }
+        Served::Whole if head => Response::new(Body::empty()),
+        Served::Whole | Served::Part { .. } => bytes(call, &blob, served, size).await?,
+        Served::NotModified => Response::new(Body::empty()),
+        Served::Unsatisfiable => {
+            let problem =
+                Problem::new(Kind::RangeNotSatisfiable, format!("the range begins after the last of {size} bytes"));
+            crate::reply::full_problem(&problem)
+        }
+        Served::PreconditionFailed => unreachable!("answered above"),
+    };
+    *response.status_mut() = status;
+    let fields = response.headers_mut();
+    let mut insert = |name: HeaderName, text: &str| {
+        if let Ok(value) = HeaderValue::from_str(text) {
+            fields.insert(name, value);
+        }
+    };
+    insert(header::ETAG, &entity_tag(digest));
+    insert(header::ACCEPT_RANGES, "bytes");
+    insert(header::CACHE_CONTROL, "private, no-cache");
+    for (name, value) in disposition::SAFE_HEADERS {
+        insert(HeaderName::from_static(name), value);
+    }
+    if let Some(range) = served.content_range(size) {
+        insert(header::CONTENT_RANGE, &range);
+    }
+    if matches!(served, Served::Whole | Served::Part { .. }) {
+        insert(header::CONTENT_TYPE, &blob.content_type);
+        insert(header::CONTENT_LENGTH, &served.length(size).to_string());
+        insert(REPR_DIGEST, &format!("sha-256=:{}:", BASE64_STANDARD.encode(digest.0)));
+        let disposition = disposition::content_disposition(&blob.content_type, blob.filename.as_deref());
+        insert(header::CONTENT_DISPOSITION, &disposition);
+    }
+    Ok(BlobBytes(response))
+}
+
+/// Returns the selected bytes. A blob that was moved to another backend meanwhile is looked up again.
+async fn bytes(call: &Call, blob: &Blob, served: Served, size: u64) -> Result<Response, Problem> {
+    let range = match served {
+        Served::Part { first, last } => Some(first..last + 1),
+        _ => None,
+    };
+    if size == 0 {
+        return Ok(Response::new(Body::empty()));
+    }
+    let blobs = storage(call)?;
+    let stream = match blobs.get(blob, range.clone()).await {
+        Err(BlobError::Missing { .. }) => {
+            let now = call.app.bursar.blob_records().find_any(blob.id).await?;
+            let now = now.filter(|now| now.backend != blob.backend).unwrap_or_else(|| blob.clone());
+            blobs.get(&now, range).await
+        }
+        got => got,
+    };
+    Ok(Response::new(Body::from_stream(stream.map_err(blob_problem)?)))
+}
+
+fn redirect(url: &str) -> Response {
+    let mut response = StatusCode::FOUND.into_response();
+    if let Ok(url) = HeaderValue::from_str(url) {
+        response.headers_mut().insert(header::LOCATION, url);
+    }
+    response
+}
