@@ -101,6 +101,14 @@ fn summary(event: &EventAnswer, units: &Units) -> String {
         "job.moved" => format!("to {}", word("queue")),
         "job.edited" => format!("priority {}, not before {}", word("priority"), word("run_at")),
         "job.billed" => format!("{} spent{}", charges("amount"), flag("lost", " under a lost lease")),
+        "blob.started" => format!("{} in {}", word("content_type"), word("namespace")),
+        "blob.stored" => format!("{} bytes", word("size")),
+        "blob.referenced" | "blob.released" => {
+            let by = &data["by"];
+            let by = by["job"].as_str().or_else(|| by["name"].as_str());
+            format!("by {}", by.unwrap_or_default())
+        }
+        "blob.moved" => format!("to {}", word("backend")),
         "queue.defined" if data["config"]["paused"] == true => "paused".to_owned(),
         _ => String::new(),
     }

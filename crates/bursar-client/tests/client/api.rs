@@ -327,7 +327,7 @@ async fn blobs_and_namespaces_work() {
     assert_eq!(client.blobs().restore(first, None).await.unwrap().state, BlobStateWord::Live);
     let name = "post:42/a?".try_into().unwrap();
     client.blobs().reference(first, &name, Some("published")).await.unwrap();
-    assert_eq!(client.blobs().meta(first).await.unwrap().references, [name.clone()]);
+    assert_eq!(client.blobs().meta(first).await.unwrap().references, std::slice::from_ref(&name));
     client.blobs().release(first, &name, None).await.unwrap();
     assert!(client.blobs().meta(first).await.unwrap().references.is_empty());
     let never = "blob_01j9zq3v4w5x6y7z8abcdefghj".parse().unwrap();

@@ -53,7 +53,7 @@ struct JournalQuery {
     /// Where the page begins: `next` of the previous page.
     #[serde(default)]
     cursor: Option<u64>,
-    /// Only events of one resource: `job:job_…`, or an id such as `hold_…` or `cmd_…`; `scope:room:sales` selects all events that
+    /// Only events of one resource: `job:job_…`, or an id such as `hold_…`, `blob_…` or `cmd_…`; `scope:room:sales` selects all events that
     /// changed the scope's balance.
     #[serde(default)]
     stream: Option<String>,

@@ -117,7 +117,7 @@ kinds! {
     Changed = "changed", 412, "Precondition failed: the resource has changed",
         "the object has changed since it was read (`If-Match`)",
         "read it again, and repeat the change with its new ETag",
-        "another caller changed the budget, queue or schedule after you read it",
+        "another caller changed the budget, queue, schedule or namespace after you read it",
         "the budget has changed since it was read, or does not exist: read it again";
     TooLarge = "too-large", 413, "Request too large",
         "the request is too large",
