@@ -5,7 +5,7 @@ mod probe;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::Path as FilePath;
+use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
 
 use bursar_core::name::Backend as BackendName;
@@ -33,6 +33,8 @@ pub struct Backend {
     pub(crate) store: Arc<dyn ObjectStore>,
     /// The service that signs requests and has parts, if the backend is one.
     pub(crate) s3: Option<Signing>,
+    /// The directory, if the backend is a local one.
+    pub(crate) directory: Option<PathBuf>,
 }
 
 /// What signs requests to a bucket.
@@ -140,7 +142,8 @@ impl Backend {
         let place = directory.display().to_string();
         std::fs::create_dir_all(directory).map_err(|source| BadBackend::Directory { place: place.clone(), source })?;
         let store = LocalFileSystem::new_with_prefix(directory)?.with_fsync(true).with_automatic_cleanup(false);
-        Ok(Backend { name: name(LOCAL), place, store: Arc::new(store), s3: None })
+        let directory = Some(directory.to_owned());
+        Ok(Backend { name: name(LOCAL), place, store: Arc::new(store), s3: None, directory })
     }
 
     /// Opens a bucket. No request is sent yet.
@@ -163,7 +166,7 @@ impl Backend {
             None => service.clone(),
         };
         let s3 = Some(Signing { service, prefix: settings.prefix.clone() });
-        Ok(Backend { name: name(S3), place, store, s3 })
+        Ok(Backend { name: name(S3), place, store, s3, directory: None })
     }
 
     /// Returns its name, which records of blobs have.
