@@ -37,6 +37,7 @@ mod remote_source;
 mod sse;
 mod transport;
 
+pub use bursar_core::blob::Sha256Digest;
 pub use bursar_core::budget::{Budget, HoldPolicy, Limit};
 pub use bursar_core::credential::{BlobCapabilities, Capabilities, Pattern};
 pub use bursar_core::hold::HoldState;
@@ -61,8 +62,8 @@ pub use bursar_worker::{
 
 pub use crate::answered::Answered;
 pub use crate::api::{
-    BlobQuery, Blobs, Budgets, Commands, Credentials, Dead, FiguresPeriod, Grants, Holds, JobQuery, Jobs, Journal,
-    JournalQuery, Meter, Namespaces, Queues, ReadyAnswer, Schedules, Tenants, Work,
+    BlobQuery, Blobs, Budgets, Commands, Credentials, Dead, Download, FiguresPeriod, Grants, Holds, JobQuery, Jobs,
+    Journal, JournalQuery, Meter, Namespaces, Queues, ReadyAnswer, Schedules, Tenants, Upload, Work,
 };
 pub use crate::client::Client;
 pub use crate::error::Error;

@@ -1,6 +1,8 @@
 //! A request body that a handler reads as it arrives, and that must not stand still.
 
-use axum::body::Body;
+use std::time::Duration;
+
+use axum::body::{Body, HttpBody};
 use bursar_blobs::BodyStream;
 use futures_util::StreamExt;
 use http_body_util::BodyExt;
@@ -18,22 +20,41 @@ pub(crate) struct TooSlow;
 #[error("the connection ended before the body was complete")]
 pub(crate) struct Incomplete;
 
+/// How long the rest of a refused body is still received and discarded. A client that is cut off while it sends may never read the
+/// answer.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// What has not been read of a body. When it is dropped, the rest is discarded for a while.
+struct Rest(Body);
+
+impl Drop for Rest {
+    fn drop(&mut self) {
+        let mut rest = std::mem::take(&mut self.0);
+        if rest.is_end_stream() {
+            return;
+        }
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(timeout(LINGER, async move { while let Some(Ok(_)) = rest.frame().await {} }));
+        }
+    }
+}
+
 /// Returns a body as a stream of bytes that fails if it is slower than the minimum pace.
 pub(crate) fn paced(body: Body, pace: MinPace) -> BodyStream {
     let began = Instant::now();
-    futures_util::stream::try_unfold((body, 0), move |(mut body, mut received)| async move {
+    futures_util::stream::try_unfold((Rest(body), 0), move |(mut rest, mut received)| async move {
         loop {
             if pace.is_too_slow(received, began.elapsed()) {
                 return Err(TooSlow.into());
             }
-            match timeout(pace.stall, body.frame()).await {
+            match timeout(pace.stall, rest.0.frame()).await {
                 Err(_) => return Err(TooSlow.into()),
                 Ok(None) => return Ok(None),
                 Ok(Some(Err(_))) => return Err(Incomplete.into()),
                 Ok(Some(Ok(frame))) => {
                     let Ok(bytes) = frame.into_data() else { continue };
                     received += bytes.len();
-                    return Ok(Some((bytes, (body, received))));
+                    return Ok(Some((bytes, (rest, received))));
                 }
             }
         }
