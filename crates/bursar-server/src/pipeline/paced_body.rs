@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use axum::body::{Body, HttpBody};
+use axum::body::Body;
 use bursar_blobs::BodyStream;
 use futures_util::StreamExt;
 use http_body_util::BodyExt;
@@ -24,15 +24,12 @@ pub(crate) struct Incomplete;
 /// answer.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// What has not been read of a body. When it is dropped, the rest is discarded for a while.
-struct Rest(Body);
+/// What has not been read of a body; `None` at its end. When it is dropped, the rest is discarded for a while.
+struct Rest(Option<Body>);
 
 impl Drop for Rest {
     fn drop(&mut self) {
-        let mut rest = std::mem::take(&mut self.0);
-        if rest.is_end_stream() {
-            return;
-        }
+        let Some(mut rest) = self.0.take() else { return };
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(timeout(LINGER, async move { while let Some(Ok(_)) = rest.frame().await {} }));
         }
@@ -42,15 +39,22 @@ impl Drop for Rest {
 /// Returns a body as a stream of bytes that fails if it is slower than the minimum pace.
 pub(crate) fn paced(body: Body, pace: MinPace) -> BodyStream {
     let began = Instant::now();
-    futures_util::stream::try_unfold((Rest(body), 0), move |(mut rest, mut received)| async move {
+    futures_util::stream::try_unfold((Rest(Some(body)), 0), move |(mut rest, mut received)| async move {
         loop {
             if pace.is_too_slow(received, began.elapsed()) {
                 return Err(TooSlow.into());
             }
-            match timeout(pace.stall, rest.0.frame()).await {
+            let Some(body) = &mut rest.0 else { return Ok(None) };
+            match timeout(pace.stall, body.frame()).await {
                 Err(_) => return Err(TooSlow.into()),
-                Ok(None) => return Ok(None),
-                Ok(Some(Err(_))) => return Err(Incomplete.into()),
+                Ok(None) => {
+                    rest.0 = None;
+                    return Ok(None);
+                }
+                Ok(Some(Err(_))) => {
+                    rest.0 = None;
+                    return Err(Incomplete.into());
+                }
                 Ok(Some(Ok(frame))) => {
                     let Ok(bytes) = frame.into_data() else { continue };
                     received += bytes.len();
