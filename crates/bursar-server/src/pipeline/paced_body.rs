@@ -48,11 +48,11 @@ pub(crate) fn paced(body: Body, pace: MinPace) -> BodyStream {
             match timeout(pace.stall, body.frame()).await {
                 Err(_) => return Err(TooSlow.into()),
                 Ok(None) => {
-                    rest.0 = None;
+                    rest.0.take();
                     return Ok(None);
                 }
                 Ok(Some(Err(_))) => {
-                    rest.0 = None;
+                    rest.0.take();
                     return Err(Incomplete.into());
                 }
                 Ok(Some(Ok(frame))) => {
