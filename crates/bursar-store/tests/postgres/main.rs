@@ -5,6 +5,7 @@ mod counts;
 mod grants;
 mod job_keys;
 mod locks;
+mod names;
 mod sessions;
 mod support;
 
