@@ -44,7 +44,7 @@ const DELETE_CHARGES: &str = "DELETE FROM bursar.live_charges WHERE ctid = ANY (
             WHERE c.tenant = w.tenant AND c.scope = w.scope AND c.expires_at = w.at AND c.hold = w.hold
             OFFSET 0) c))";
 const INSERT_CHARGES: &str =
-    "INSERT INTO bursar.live_charges (tenant, scope, expires_at, hold, placed_at, amount) SELECT @";
+    "INSERT INTO bursar.live_charges (tenant, scope, expires_at, hold, placed_at, amount, on_expiry) SELECT @";
 const INSERT_POSTINGS: &str = "INSERT INTO bursar.postings (tenant, scope, at, seq, amount, hold) SELECT @";
 const PUT_SCOPES: &str = "INSERT INTO bursar.scopes AS s (tenant, scope, version, state, budget) SELECT @
     ON CONFLICT (tenant, scope) DO UPDATE SET version = EXCLUDED.version, state = EXCLUDED.state, budget = EXCLUDED.budget";
@@ -237,6 +237,7 @@ fn write_charges(statement: &mut Statement, ws: &Workspace) {
         part.array(rows.iter().map(|(_, charge)| Uuid::from_u128(charge.hold.0)));
         part.array(rows.iter().map(|(_, charge)| charge.placed_at.micros()));
         part.array(rows.iter().map(|(_, charge)| charge.amount));
+        part.array(rows.iter().map(|(_, charge)| charge.on_expiry));
     });
     statement.part(INSERT_POSTINGS, &ws.postings, |part, rows| {
         part.array(rows.iter().map(|(key, _)| key.0.as_str()));
