@@ -53,7 +53,7 @@ pub use bursar_core::window::{Window, Zone};
 pub use bursar_wire as wire;
 pub use bursar_wire::budget::BudgetBody;
 pub use bursar_wire::command::{ChargeBody, CommandBody, SettleWord};
-pub use bursar_wire::hold::{CommitBody, HoldBody};
+pub use bursar_wire::hold::{CommitBody, HoldBody, OnExpiryBody};
 pub use bursar_wire::job::JobBody;
 pub use bursar_wire::problem::{Kind, Problem, ViolationAnswer};
 pub use bursar_worker::{

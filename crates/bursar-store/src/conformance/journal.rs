@@ -80,6 +80,7 @@ async fn snapshot(world: &World, created: &super::mixed::Created) -> Vec<String>
         state.seen = world.now();
         state.folded = (world.now(), HoldId(u128::MAX));
         state.next_expiry = world.now();
+        state.expiry_postings.clear();
         for balance in &mut state.balances {
             balance.evicted = (world.now(), 0);
             balance.next_eviction = world.now();
