@@ -93,7 +93,7 @@ describe('calls over a scripted server', () => {
   test('a server that does not run is unreachable', async () => {
     const server = await Scripted.start(json(200, {}));
     await server.stop();
-    const client = new Bursar({ url: server.url, timeoutMs: 200 });
+    const client = new Bursar({ url: server.url, attempts: 2 });
     const error = await client.budgets.credit('a', { amount: 1, reason: 'x' }).catch((error) => error);
     assert.ok(error instanceof UnreachableError, String(error));
     assert.match(error.message, /ECONNREFUSED.*nothing was changed/);

@@ -53,7 +53,7 @@ test('a broken stream continues after the last event', async () => {
 test('a stream that the server refuses, or that cannot be reached, fails', async () => {
   const refusing = await Scripted.start(problem('forbidden', 403));
   const read = async (url: string) => {
-    for await (const _ of new Bursar({ url, timeoutMs: 200 }).events('journal')) assert.fail('no event was expected');
+    for await (const _ of new Bursar({ url, timeoutMs: 500 }).events('journal')) assert.fail('no event was expected');
   };
   await assert.rejects(read(refusing.url), ForbiddenError);
   await refusing.stop();

@@ -15,6 +15,10 @@ import type {
 } from '../generated/api.js';
 import { Resource } from './resource.js';
 
+/** The routes that end a lease.
+ * @internal */
+export type ReportRoute = 'complete' | 'fail' | 'snooze' | 'return';
+
 /** The calls of workers. `createWorker` makes a worker that uses them. Each returns one answer per item, in order. */
 export class Work extends Resource {
   /** Leases jobs; waits for one if `wait_ms` is set. */
@@ -51,6 +55,13 @@ export class Work extends Resource {
   /** Returns jobs to their queues; the attempts do not count. */
   handBack(items: ReturnItem[], options?: CallOptions): Promise<ItemsAnswerOfFinishedAnswer> {
     return this.report('return', items, options);
+  }
+
+  /** Sends reports whose items are JSON text already.
+   * @internal */
+  reportText(route: ReportRoute, items: string[], options?: CallOptions): Promise<ItemsAnswerOfFinishedAnswer> {
+    const text = `{"items":[${items.join(',')}]}`;
+    return call(this.settings, { method: 'POST', path: `/v1/jobs/${route}`, text, idempotent: true }, options);
   }
 
   private report<T>(route: string, items: unknown[], options?: CallOptions): Promise<T> {
