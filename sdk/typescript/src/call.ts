@@ -1,6 +1,6 @@
 /** One call: attempts until the server answers, a retry is not safe, or the timeout is over. */
 
-import { ArgumentError, problemError, ProblemError, readProblem, UnknownOutcomeError, UnreachableError, UnreadableError } from './errors.js';
+import { ArgumentError, type ProblemError, problemError, readProblem, UnknownOutcomeError, UnreachableError, UnreadableError } from './errors.js';
 import { backoffMs, randomKey } from './random.js';
 
 /** The timeout of one attempt, in milliseconds; the time that the server may wait for jobs is added. */
@@ -176,13 +176,7 @@ class AttemptError extends Error {
   }
 }
 
-async function attempt<T>(
-  settings: CallSettings,
-  url: string,
-  init: RequestInit,
-  timeoutMs: number,
-  signal: AbortSignal | undefined,
-): Promise<T> {
+async function attempt<T>(settings: CallSettings, url: string, init: RequestInit, timeoutMs: number, signal: AbortSignal | undefined): Promise<T> {
   const ended = new AbortController();
   const abort = () => ended.abort(signal?.reason);
   signal?.addEventListener('abort', abort, { once: true });

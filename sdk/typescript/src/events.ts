@@ -1,7 +1,7 @@
 /** The event stream, which reconnects and continues after the last event. */
 
 import { authHeaders, type CallSettings, retryAfterMs, sleep, urlOf } from './call.js';
-import { BursarError, problemError, readProblem, UnreachableError, UnreadableError } from './errors.js';
+import { type BursarError, problemError, readProblem, UnreachableError, UnreadableError } from './errors.js';
 import type { EventAnswer } from './generated/api.js';
 import { backoffMs } from './random.js';
 import { type SseFrame, SseParser } from './sse.js';

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { Bursar, type BursarOptions } from '../src/index.js';
 
-const ROOT = resolve(import.meta.dirname, '../../../..');
+const ROOT = resolve(import.meta.dirname, '../../../../..');
 export const PROGRAM = resolve(process.env.BURSAR_BIN ?? join(ROOT, 'target/debug/bursar'));
 export const OPERATOR = 'operator-token-of-the-sdk-tests-0123456789abcdef';
 /** How long a test waits for a condition, in milliseconds. */

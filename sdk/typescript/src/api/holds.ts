@@ -1,16 +1,7 @@
 /** `/v1/holds` and `/v1/commands`. */
 
 import { type CallOptions, segment } from '../call.js';
-import type {
-  CommandAnswer,
-  CommandBody,
-  CommitBody,
-  EventAnswer,
-  ExtendedAnswer,
-  HoldAnswer,
-  HoldBody,
-  SettledAnswer,
-} from '../generated/api.js';
+import type { CommandAnswer, CommandBody, CommitBody, EventAnswer, ExtendedAnswer, HoldAnswer, HoldBody, SettledAnswer } from '../generated/api.js';
 import type { List } from '../page.js';
 import { type ListOptions, type ReasonOptions, Resource } from './resource.js';
 

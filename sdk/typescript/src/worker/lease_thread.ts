@@ -4,7 +4,7 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { authHeaders, call, callSettings } from '../call.js';
 import { BursarError, InternalError, ProblemError, readProblem } from '../errors.js';
-import type { ItemsAnswerOfBeatenAnswer, LeaseBody, LeasedJobsAnswer, Problem } from '../generated/api.js';
+import type { ItemsAnswerOfBeatenAnswer, LeaseBody, LeasedJobsAnswer, Order, Problem } from '../generated/api.js';
 import { backoffMs } from '../random.js';
 import { LeaseTable } from './lease_table.js';
 import type { FromThread, LeaseKey, ThreadSettings, ToThread } from './protocol.js';
@@ -29,7 +29,7 @@ let leasing: { ended: Promise<void>; abort: AbortController } | undefined;
 port.on('message', (message: ToThread) => {
   if (message.type === 'lease') startLease(message.ask);
   else if (message.type === 'drain') void drain();
-  else message.leases.forEach((lease) => table.end(lease));
+  else for (const lease of message.leases) table.end(lease);
 });
 
 function tell(message: FromThread): void {
@@ -124,17 +124,20 @@ async function sendBeats(items: LeaseKey[]): Promise<void> {
     const request = { method: 'POST', path: '/v1/jobs/heartbeat', body: { items }, idempotent: true } as const;
     // A failed call is repeated by the plan, with the leases that are due by then.
     const answer = await call<ItemsAnswerOfBeatenAnswer>(settings, request, { attempts: 1, timeoutMs: HEARTBEAT_MS_MAX });
-    answer.items.forEach((item, index) => {
+    for (const [index, item] of answer.items.entries()) {
       const key = items[index];
-      if (!key) return;
-      if ('problem' in item) return rejected(key, item.problem);
-      table.renewed(key, sentAt);
-      if (item.order !== 'continue') tell({ type: 'order', lease: key, order: item.order });
-    });
+      if (key && 'problem' in item) rejected(key, item.problem);
+      else if (key && 'order' in item) accepted(key, item.order, sentAt);
+    }
   } catch (error) {
     tell({ type: 'warn', message: `heartbeats failed, retrying: ${messageOf(error)}` });
     for (const lease of table.takeExpired(performance.now())) tell({ type: 'lost', lease });
   }
+}
+
+function accepted(key: LeaseKey, order: Order, sentAt: number): void {
+  table.renewed(key, sentAt);
+  if (order !== 'continue') tell({ type: 'order', lease: key, order });
 }
 
 function rejected(key: LeaseKey, problem: Problem): void {

@@ -2,7 +2,7 @@
 
 import type { ReportRoute, Work } from '../api/work.js';
 import { sleep } from '../call.js';
-import { BursarError, ProblemError, problemError } from '../errors.js';
+import { BursarError, type ProblemError, problemError } from '../errors.js';
 import type { FinishedAnswer, Problem } from '../generated/api.js';
 import { backoffMs } from '../random.js';
 import { type Finish, refused } from './finish.js';

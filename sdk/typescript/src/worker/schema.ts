@@ -12,7 +12,12 @@ export interface StandardSchema<Output = unknown> {
 
 type Validated<Output> =
   | { readonly value: Output; readonly issues?: undefined }
-  | { readonly issues: ReadonlyArray<{ readonly message: string; readonly path?: ReadonlyArray<PropertyKey | { readonly key: PropertyKey }> | undefined }> };
+  | {
+      readonly issues: ReadonlyArray<{
+        readonly message: string;
+        readonly path?: ReadonlyArray<PropertyKey | { readonly key: PropertyKey }> | undefined;
+      }>;
+    };
 
 /** Returns the validated payload, or a text that says what is wrong with it. */
 export async function validate<T>(schema: StandardSchema<T>, value: unknown): Promise<{ value: T } | { invalid: string }> {
