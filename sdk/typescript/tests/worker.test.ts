@@ -118,7 +118,9 @@ test('a hanging handler is given up after the grace period, and its job is retur
   const id = await enqueue('hang');
   await eventually(() => started);
   const report = await running.drain();
-  assert.deepEqual([report.returned, report.completed, report.lost], [1, 0, 0]);
+  // The lease call in flight may get the job once more, and returns it again.
+  assert.ok(report.returned >= 1);
+  assert.deepEqual([report.completed, report.failed, report.lost], [0, 0, 0]);
   assert.ok(reason instanceof StopError && reason.reason === 'draining');
   const job = await bursar.jobs.find(id);
   assert.deepEqual([job.state, job.attempts], ['queued', 0]);
