@@ -74,6 +74,19 @@ export class Server {
   }
 }
 
+/** Returns a client of a server. A server that does not know `on_expiry` yet does not get it. */
+export async function meteredClient(server: Server): Promise<Bursar> {
+  const document = await (await fetch(`${server.url}/v1/openapi.json`)).json();
+  if ('on_expiry' in document.components.schemas.HoldBody.properties) return server.client();
+  return server.client({
+    fetch: (input, init) => {
+      if (typeof init?.body !== 'string' || !String(input).endsWith('/v1/holds')) return fetch(input, init);
+      const { on_expiry: _, ...body } = JSON.parse(init.body);
+      return fetch(input, { ...init, body: JSON.stringify(body) });
+    },
+  });
+}
+
 /** Polls until there is a result. */
 export async function eventually<T>(poll: () => Promise<T | undefined | false> | T | undefined | false): Promise<T> {
   const deadline = Date.now() + PATIENCE_MS;
