@@ -74,10 +74,15 @@ export class Server {
   }
 }
 
+/** Returns whether a server knows `on_expiry` of holds. */
+export async function knowsOnExpiry(server: Server): Promise<boolean> {
+  const document = await (await fetch(`${server.url}/v1/openapi.json`)).json();
+  return 'on_expiry' in document.components.schemas.HoldBody.properties;
+}
+
 /** Returns a client of a server. A server that does not know `on_expiry` yet does not get it. */
 export async function meteredClient(server: Server): Promise<Bursar> {
-  const document = await (await fetch(`${server.url}/v1/openapi.json`)).json();
-  if ('on_expiry' in document.components.schemas.HoldBody.properties) return server.client();
+  if (await knowsOnExpiry(server)) return server.client();
   return server.client({
     fetch: (input, init) => {
       if (typeof init?.body !== 'string' || !String(input).endsWith('/v1/holds')) return fetch(input, init);

@@ -61,8 +61,13 @@ const SONNET_LONG = {
 
 /** The list prices of this version of the package. Prices change: pass your own as `prices` if a provider has changed them. */
 export const PRICES: PriceTable = {
-  version: '2025-11',
+  version: '2026-03',
   models: {
+    'gpt-5.4': openai(2.5, 0.25, 15, {
+      long: { tokens: 272_000, input: 5 * DOLLAR, cachedInput: 0.5 * DOLLAR, output: 22.5 * DOLLAR },
+    }),
+    'gpt-5.4-mini': openai(0.75, 0.075, 4.5),
+    'gpt-5.1': openai(1.25, 0.125, 10),
     'gpt-5': openai(1.25, 0.125, 10),
     'gpt-5-mini': openai(0.25, 0.025, 2),
     'gpt-5-nano': openai(0.05, 0.005, 0.4),
@@ -76,6 +81,8 @@ export const PRICES: PriceTable = {
     'o4-mini': openai(1.1, 0.275, 4.4),
     'text-embedding-3-small': { input: 20_000, output: 0 },
     'text-embedding-3-large': { input: 130_000, output: 0 },
+    'claude-opus-4-6': anthropic(5, 25),
+    'claude-sonnet-4-6': anthropic(3, 15),
     'claude-opus-4-5': anthropic(5, 25),
     'claude-opus-4-1': anthropic(15, 75),
     'claude-sonnet-4-5': anthropic(3, 15, { long: SONNET_LONG }),
