@@ -43,6 +43,10 @@ export interface Request {
   body?: unknown;
   /** A body that is JSON text already, in place of `body`. */
   text?: string;
+  /** A body of bytes, in place of `body`. */
+  raw?: { body: Uint8Array | Blob | ReadableStream<Uint8Array>; headers: Record<string, string> };
+  /** Further headers. */
+  headers?: Record<string, string>;
   /** The call is idempotent and needs no key. */
   idempotent?: boolean;
   /** How long the server may wait before it answers, in milliseconds. */
@@ -116,7 +120,19 @@ export function authHeaders(settings: CallSettings): Record<string, string> {
 }
 
 /** Makes a call and returns the parsed answer; `undefined` if it has no body. */
-export async function call<T>(settings: CallSettings, request: Request, options: CallOptions = {}): Promise<T> {
+export function call<T>(settings: CallSettings, request: Request, options: CallOptions = {}): Promise<T> {
+  return send(settings, request, options, async (response) => answerOf<T>(response, await response.text()));
+}
+
+/** Makes a call and returns the answer when its head has arrived. `statuses` are answers that are no problem, apart from those of success. */
+export function open(settings: CallSettings, request: Request, options: CallOptions = {}, statuses: number[] = []): Promise<Response> {
+  return send(settings, request, options, async (response) => {
+    if (response.ok || statuses.includes(response.status)) return response;
+    throw problemOf(response, await response.text());
+  });
+}
+
+async function send<T>(settings: CallSettings, request: Request, options: CallOptions, read: (response: Response) => Promise<T>): Promise<T> {
   const attemptsMax = options.attempts ?? settings.attempts;
   const key = keyOf(request, options, attemptsMax);
   const init = initOf(settings, request, options, key);
@@ -129,7 +145,7 @@ export async function call<T>(settings: CallSettings, request: Request, options:
     const timeoutMs = Math.min(deadline - performance.now(), ATTEMPT_MS_MAX + waitsMs);
     let failure: AttemptError;
     try {
-      return await attempt<T>(settings, url, init, timeoutMs, options.signal);
+      return await attempt(settings, url, init, timeoutMs, options.signal, read);
     } catch (error) {
       options.signal?.throwIfAborted();
       if (!(error instanceof AttemptError)) throw error;
@@ -150,10 +166,17 @@ function keyOf(request: Request, options: CallOptions, attemptsMax: number): str
 }
 
 function initOf(settings: CallSettings, request: Request, options: CallOptions, key: string | undefined): RequestInit {
-  const headers: Record<string, string> = { accept: 'application/json', ...authHeaders(settings) };
+  const headers: Record<string, string> = { accept: 'application/json', ...authHeaders(settings), ...request.headers };
   if (key !== undefined) headers['idempotency-key'] = key;
   if (options.ifMatch !== undefined && request.method !== 'GET') headers['if-match'] = options.ifMatch;
-  const init: RequestInit = { method: request.method, headers, redirect: 'manual' };
+  const init: RequestInit & { duplex?: 'half' } = { method: request.method, headers, redirect: 'manual' };
+  if (request.raw) {
+    Object.assign(headers, request.raw.headers);
+    init.body = request.raw.body as BodyInit;
+    // Required for a stream: the answer is read after the whole body was sent.
+    init.duplex = 'half';
+    return init;
+  }
   const body = request.text ?? (request.body === undefined ? undefined : JSON.stringify(request.body));
   if (body !== undefined) {
     headers['content-type'] = 'application/json';
@@ -176,31 +199,42 @@ class AttemptError extends Error {
   }
 }
 
-async function attempt<T>(settings: CallSettings, url: string, init: RequestInit, timeoutMs: number, signal: AbortSignal | undefined): Promise<T> {
+async function attempt<T>(
+  settings: CallSettings,
+  url: string,
+  init: RequestInit,
+  timeoutMs: number,
+  signal: AbortSignal | undefined,
+  read: (response: Response) => Promise<T>,
+): Promise<T> {
   const ended = new AbortController();
   const abort = () => ended.abort(signal?.reason);
   signal?.addEventListener('abort', abort, { once: true });
   const late = new Error('no answer arrived within the timeout');
   const timer = setTimeout(() => ended.abort(late), Math.max(timeoutMs, 0));
   try {
-    const response = await settings.fetch(url, { ...init, signal: ended.signal });
-    const text = await response.text();
-    return answerOf<T>(response, text);
+    const answer = await read(await settings.fetch(url, { ...init, signal: ended.signal }));
+    // The body of a response is still to be read, and the signal aborts that too.
+    if (!(answer instanceof Response)) signal?.removeEventListener('abort', abort);
+    return answer;
   } catch (error) {
+    signal?.removeEventListener('abort', abort);
     if (error instanceof AttemptError) throw error;
     throw new AttemptError('transport', ended.signal.aborted ? ended.signal.reason : error, wasSent(error));
   } finally {
     clearTimeout(timer);
-    signal?.removeEventListener('abort', abort);
   }
 }
 
+/** Returns why the server did not do what a request asked for. */
+function problemOf(response: Response, text: string): AttemptError {
+  const problem = readProblem(response.status, text);
+  if (!problem) return new AttemptError('unreadable', 'the answer is not a problem document', true, 0, response.status);
+  return new AttemptError('problem', problemError(problem), true, retryAfterMs(response), response.status);
+}
+
 function answerOf<T>(response: Response, text: string): T {
-  if (!response.ok) {
-    const problem = readProblem(response.status, text);
-    if (!problem) throw new AttemptError('unreadable', 'the answer is not a problem document', true, 0, response.status);
-    throw new AttemptError('problem', problemError(problem), true, retryAfterMs(response), response.status);
-  }
+  if (!response.ok) throw problemOf(response, text);
   if (text === '') return undefined as T;
   let answer: T;
   try {

@@ -1,6 +1,7 @@
 /** The client of a Bursar server. It needs `fetch` and nothing else, so it also runs in Deno, Bun and edge runtimes. */
 
 import { Credentials, Grants, type Keys, Meter, type Workers } from './api/access.js';
+import { Blobs, Namespaces } from './api/blobs.js';
 import { Budgets } from './api/budgets.js';
 import { Commands, type HoldRequest, Holds } from './api/holds.js';
 import { Dead, Jobs } from './api/jobs.js';
@@ -44,6 +45,8 @@ export class Bursar {
   readonly workers: Workers;
   readonly meter: Meter;
   readonly work: Work;
+  readonly blobs: Blobs;
+  readonly namespaces: Namespaces;
   private readonly settings: CallSettings;
 
   constructor(options: BursarOptions) {
@@ -62,6 +65,8 @@ export class Bursar {
     this.workers = new Credentials(settings, '/v1/workers');
     this.meter = new Meter(settings);
     this.work = new Work(settings);
+    this.blobs = new Blobs(settings);
+    this.namespaces = new Namespaces(settings);
   }
 
   /** Places a hold and returns it as a resource: see `Hold`. */

@@ -20,12 +20,12 @@ import { type ListOptions, type ReasonOptions, Resource } from './resource.js';
 export class Grants extends Resource {
   /** Creates a grant; the answer has its token, which is not shown again. */
   mint(grant: MintBody, options?: CallOptions): Promise<MintedAnswer> {
-    return this.post('/v1/grants', grant, options);
+    return this.postJson('/v1/grants', grant, options);
   }
 
   /** Returns a grant, without its token. */
   find(id: string, options?: CallOptions): Promise<GrantAnswer> {
-    return this.get(`/v1/grants/${segment(id)}`, undefined, options);
+    return this.getJson(`/v1/grants/${segment(id)}`, undefined, options);
   }
 
   /** Lists grants, without their tokens. */
@@ -50,12 +50,12 @@ export class Credentials<B> extends Resource {
 
   /** Creates a credential; the answer has its token, which is not shown again. */
   create(credential: B, options?: CallOptions): Promise<IssuedAnswer> {
-    return this.post(this.path, credential, options);
+    return this.postJson(this.path, credential, options);
   }
 
   /** Returns a credential, without its token. */
   find(id: string, options?: CallOptions): Promise<CredentialAnswer> {
-    return this.get(`${this.path}/${segment(id)}`, undefined, options);
+    return this.getJson(`${this.path}/${segment(id)}`, undefined, options);
   }
 
   /** Lists credentials, without their tokens. */
@@ -65,7 +65,7 @@ export class Credentials<B> extends Resource {
 
   /** Replaces a token; the old one stays valid for a while. */
   rotate(id: string, change: RotateBody = {}, options?: CallOptions): Promise<IssuedAnswer> {
-    return this.post(`${this.path}/${segment(id)}/rotate`, change, options);
+    return this.postJson(`${this.path}/${segment(id)}/rotate`, change, options);
   }
 
   /** Revokes a token from the next request on. */
@@ -83,11 +83,11 @@ export type Workers = Credentials<WorkerBody>;
 export class Meter extends Resource {
   /** Returns the quota of a caller. */
   quota(agentId?: string, options?: CallOptions): Promise<QuotaAnswer> {
-    return this.get('/v1/meter/quota', { agent_id: agentId }, options);
+    return this.getJson('/v1/meter/quota', { agent_id: agentId }, options);
   }
 
   /** Sets the quota of a caller. */
   setLimit(limit: QuotaLimitBody, options?: CallOptions): Promise<QuotaAnswer> {
-    return this.post('/v1/meter/quota/limit', limit, options);
+    return this.postJson('/v1/meter/quota/limit', limit, options);
   }
 }

@@ -20,12 +20,12 @@ export class Budgets extends Resource {
 
   /** Returns a budget and its balances. */
   find(scope: string, options?: CallOptions): Promise<BudgetAnswer> {
-    return this.get(at(scope), undefined, options);
+    return this.getJson(at(scope), undefined, options);
   }
 
   /** Creates or replaces a budget. */
   define(scope: string, budget: BudgetBody, options?: CallOptions): Promise<BudgetAnswer> {
-    return this.put(at(scope), budget, options);
+    return this.putJson(at(scope), budget, options);
   }
 
   /** Removes a budget; its spend stays recorded. */
@@ -35,7 +35,7 @@ export class Budgets extends Resource {
 
   /** Credits units back to a scope. */
   credit(scope: string, credit: CreditBody, options?: CallOptions): Promise<CreditedAnswer> {
-    return this.post(`${at(scope)}/credits`, credit, options);
+    return this.postJson(`${at(scope)}/credits`, credit, options);
   }
 
   /** Freezes a scope: new charges are refused. */
@@ -55,12 +55,12 @@ export class Budgets extends Resource {
 
   /** Returns the units posted over time. */
   series(scope: string, query: Period & { steps?: number } = {}, options?: CallOptions): Promise<SpendSeriesAnswer> {
-    return this.get(`${at(scope)}/series`, { ...query }, options);
+    return this.getJson(`${at(scope)}/series`, { ...query }, options);
   }
 
   /** Returns the units posted in a period. */
   spent(scope: string, query: Period = {}, options?: CallOptions): Promise<SpentAnswer> {
-    return this.get(`${at(scope)}/spent`, { ...query }, options);
+    return this.getJson(`${at(scope)}/spent`, { ...query }, options);
   }
 }
 

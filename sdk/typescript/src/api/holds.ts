@@ -15,12 +15,12 @@ export type HoldRequest = HoldBody & {
 export class Holds extends Resource {
   /** Places a hold. The answer contains the hold and what each limit leaves. */
   place(hold: HoldRequest, options?: CallOptions): Promise<CommandAnswer> {
-    return this.post('/v1/holds', hold, options);
+    return this.postJson('/v1/holds', hold, options);
   }
 
   /** Returns a hold. */
   find(id: string, options?: CallOptions): Promise<HoldAnswer> {
-    return this.get(at(id), undefined, options);
+    return this.getJson(at(id), undefined, options);
   }
 
   /** Lists the unsettled holds on a scope, in the order of their expiry. */
@@ -30,7 +30,7 @@ export class Holds extends Resource {
 
   /** Commits a hold: posts the units that were spent and frees the rest. */
   commit(id: string, actual: number | CommitBody, options?: CallOptions): Promise<SettledAnswer> {
-    return this.post(`${at(id)}/commit`, typeof actual === 'number' ? { actual } : actual, options);
+    return this.postJson(`${at(id)}/commit`, typeof actual === 'number' ? { actual } : actual, options);
   }
 
   /** Releases a hold: frees its units. */
@@ -40,7 +40,7 @@ export class Holds extends Resource {
 
   /** Extends a hold. */
   extend(id: string, byMs: number, options?: CallOptions): Promise<ExtendedAnswer> {
-    return this.post(`${at(id)}/extend`, { by_ms: byMs }, options);
+    return this.postJson(`${at(id)}/extend`, { by_ms: byMs }, options);
   }
 
   /** Lists the events of a hold, newest first. */
@@ -53,12 +53,12 @@ export class Holds extends Resource {
 export class Commands extends Resource {
   /** Submits charges, redemptions and jobs in one transaction. */
   submit(command: CommandBody, options?: CallOptions): Promise<CommandAnswer> {
-    return this.post('/v1/commands', command, options);
+    return this.postJson('/v1/commands', command, options);
   }
 
   /** Returns the result of a command. */
   find(id: string, options?: CallOptions): Promise<CommandAnswer> {
-    return this.get(`/v1/commands/${segment(id)}`, undefined, options);
+    return this.getJson(`/v1/commands/${segment(id)}`, undefined, options);
   }
 }
 

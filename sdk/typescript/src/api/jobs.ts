@@ -38,17 +38,17 @@ export interface JobQuery extends ListOptions {
 export class Jobs extends Resource {
   /** Enqueues a job. */
   enqueue(job: JobBody, options?: CallOptions): Promise<EnqueuedAnswer> {
-    return this.post('/v1/jobs', job, options);
+    return this.postJson('/v1/jobs', job, options);
   }
 
   /** Enqueues up to 100,000 jobs. */
   enqueueAll(jobs: JobBody[], options?: CallOptions): Promise<EnqueuedJobsAnswer> {
-    return this.post('/v1/jobs/bulk', { jobs }, options);
+    return this.postJson('/v1/jobs/bulk', { jobs }, options);
   }
 
   /** Returns a job. */
   find(id: string, options?: CallOptions): Promise<JobAnswer> {
-    return this.get(at(id), undefined, options);
+    return this.getJson(at(id), undefined, options);
   }
 
   /** Lists jobs. */
@@ -68,7 +68,7 @@ export class Jobs extends Resource {
 
   /** Changes a job that does not run. */
   edit(id: string, change: EditBody, options?: CallOptions): Promise<FinishedAnswer> {
-    return this.patch(at(id), change, options);
+    return this.patchJson(at(id), change, options);
   }
 
   /** Cancels a job. A running one is told to stop by its next heartbeat. */
@@ -89,22 +89,22 @@ export class Jobs extends Resource {
   /** Moves a job to another queue. */
   move(id: string, to: string, options: ReasonOptions = {}): Promise<FinishedAnswer> {
     const { reason, ...rest } = options;
-    return this.post(`${at(id)}/move`, { to, reason }, rest);
+    return this.postJson(`${at(id)}/move`, { to, reason }, rest);
   }
 
   /** Cancels all jobs of a selection. */
   cancelAll(selection: SelectionBody, options?: CallOptions): Promise<ActedAnswer> {
-    return this.post('/v1/jobs/cancel', selection, options);
+    return this.postJson('/v1/jobs/cancel', selection, options);
   }
 
   /** Retries all jobs of a selection. */
   retryAll(selection: SelectionBody, options?: CallOptions): Promise<ActedAnswer> {
-    return this.post('/v1/jobs/retry', selection, options);
+    return this.postJson('/v1/jobs/retry', selection, options);
   }
 
   /** Changes all jobs of a selection. */
   editAll(change: EditManyBody, options?: CallOptions): Promise<ActedAnswer> {
-    return this.post('/v1/jobs/edit', change, options);
+    return this.postJson('/v1/jobs/edit', change, options);
   }
 
   /** Lists the cost of jobs by day, queue, kind and scope. */
@@ -132,17 +132,17 @@ export class Dead extends Resource {
 
   /** Retries dead jobs. */
   retry(selection: SelectionBody, options?: CallOptions): Promise<ActedAnswer> {
-    return this.post('/v1/dead/retry', selection, options);
+    return this.postJson('/v1/dead/retry', selection, options);
   }
 
   /** Discards dead jobs. */
   discard(selection: SelectionBody, options?: CallOptions): Promise<ActedAnswer> {
-    return this.post('/v1/dead/discard', selection, options);
+    return this.postJson('/v1/dead/discard', selection, options);
   }
 
   /** Moves dead jobs to another queue and retries them there. */
   move(selection: MoveManyBody, options?: CallOptions): Promise<ActedAnswer> {
-    return this.post('/v1/dead/move', selection, options);
+    return this.postJson('/v1/dead/move', selection, options);
   }
 }
 

@@ -22,12 +22,12 @@ export class Queues extends Resource {
 
   /** Returns a queue with its figures. */
   find(name: string, query: Figures = {}, options?: CallOptions): Promise<QueueAnswer> {
-    return this.get(queueAt(name), { ...query }, options);
+    return this.getJson(queueAt(name), { ...query }, options);
   }
 
   /** Sets the settings of a queue. */
   define(name: string, queue: QueueBody, options?: CallOptions): Promise<QueueAnswer> {
-    return this.put(queueAt(name), queue, options);
+    return this.putJson(queueAt(name), queue, options);
   }
 
   /** Pauses a queue: no job is leased. */
@@ -55,12 +55,12 @@ export class Schedules extends Resource {
 
   /** Returns a schedule. */
   find(name: string, options?: CallOptions): Promise<ScheduleAnswer> {
-    return this.get(scheduleAt(name), undefined, options);
+    return this.getJson(scheduleAt(name), undefined, options);
   }
 
   /** Creates or replaces a schedule. */
   define(name: string, schedule: ScheduleBody, options?: CallOptions): Promise<ScheduleAnswer> {
-    return this.put(scheduleAt(name), schedule, options);
+    return this.putJson(scheduleAt(name), schedule, options);
   }
 
   /** Removes a schedule; its jobs are kept. */

@@ -18,19 +18,19 @@ export interface ReasonOptions extends CallOptions {
 export class Resource {
   constructor(protected readonly settings: CallSettings) {}
 
-  protected get<T>(path: string, query?: Request['query'], options?: CallOptions): Promise<T> {
+  protected getJson<T>(path: string, query?: Request['query'], options?: CallOptions): Promise<T> {
     return call<T>(this.settings, { method: 'GET', path, query }, options);
   }
 
-  protected post<T>(path: string, body: unknown, options?: CallOptions): Promise<T> {
+  protected postJson<T>(path: string, body: unknown, options?: CallOptions): Promise<T> {
     return call<T>(this.settings, { method: 'POST', path, body }, options);
   }
 
-  protected put<T>(path: string, body: unknown, options?: CallOptions): Promise<T> {
+  protected putJson<T>(path: string, body: unknown, options?: CallOptions): Promise<T> {
     return call<T>(this.settings, { method: 'PUT', path, body }, options);
   }
 
-  protected patch<T>(path: string, body: unknown, options?: CallOptions): Promise<T> {
+  protected patchJson<T>(path: string, body: unknown, options?: CallOptions): Promise<T> {
     return call<T>(this.settings, { method: 'PATCH', path, body }, options);
   }
 
@@ -42,13 +42,13 @@ export class Resource {
   /** A change whose body has only its reason. */
   protected act<T>(path: string, options: ReasonOptions = {}): Promise<T> {
     const { reason, ...rest } = options;
-    return this.post<T>(path, reason === undefined ? {} : { reason }, rest);
+    return this.postJson<T>(path, reason === undefined ? {} : { reason }, rest);
   }
 
   protected list<T, C extends string | number = string>(path: string, query: object = {}, options?: CallOptions): List<T, C> {
     return new List<T, C>((cursor) => {
       const from = cursor === undefined ? query : { ...query, after: undefined, cursor };
-      return this.get<Page<T, C>>(path, from as Request['query'], options);
+      return this.getJson<Page<T, C>>(path, from as Request['query'], options);
     });
   }
 }

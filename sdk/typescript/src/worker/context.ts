@@ -1,5 +1,6 @@
 /** The context of a running handler: its progress, its usage and the signal to stop. */
 
+import type { BlobBody, BlobContent, PutOptions, StoredBlob } from '../api/blobs.js';
 import type { Bursar } from '../client.js';
 import { ArgumentError } from '../errors.js';
 import type { HeldChargeAnswer, LeasedAnswer, Usage } from '../generated/api.js';
@@ -23,6 +24,14 @@ export interface Progress {
   data?: unknown;
 }
 
+/** The blobs of a job. */
+export interface JobBlobs {
+  /** Stores a blob. The job refers to it when it completes, so that it is kept as long as the job. */
+  put(body: BlobBody, options?: PutOptions): Promise<StoredBlob>;
+  /** Reads a blob. */
+  get(id: string, options?: { range?: { start: number; end?: number } }): Promise<BlobContent>;
+}
+
 const STRENGTH: Record<StopReason, number> = { draining: 0, cancelled: 1, lost: 2 };
 
 /** The context of a running handler.
@@ -34,10 +43,13 @@ export class JobContext {
   readonly signal: AbortSignal;
   /** The client of the worker. */
   readonly bursar: Bursar;
+  /** Stores and reads blobs. */
+  readonly blobs: JobBlobs;
   private readonly aborter = new AbortController();
   private readonly job: LeasedAnswer;
   private stopReason: StopReason | undefined;
   private usages: Usage[] | undefined;
+  private readonly stored = new Set<string>();
   private readonly stopListeners: (() => void)[] = [];
 
   /** @internal */
@@ -45,6 +57,14 @@ export class JobContext {
     this.bursar = bursar;
     this.job = job;
     this.signal = this.aborter.signal;
+    this.blobs = {
+      put: async (body, options) => {
+        const blob = await bursar.blobs.put(body, { signal: this.signal, ...options });
+        this.stored.add(blob.id);
+        return blob;
+      },
+      get: (id, options) => bursar.blobs.get(id, { signal: this.signal, ...options }),
+    };
   }
 
   /** The number of this attempt, counted from 1. */
@@ -101,6 +121,12 @@ export class JobContext {
   /** @internal */
   reported(): Usage[] | undefined {
     return this.usages;
+  }
+
+  /** Returns the blobs that the handler has stored.
+   * @internal */
+  storedBlobs(): string[] {
+    return [...this.stored];
   }
 
   /** Tells the handler to stop, unless it already has a reason that is at least as strong.

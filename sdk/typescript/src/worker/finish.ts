@@ -35,7 +35,8 @@ export function completed(job: LeasedAnswer, ctx: JobContext, result: unknown): 
   }
   const usage = ctx.reported();
   const lease = keyOf(job);
-  const head = JSON.stringify(usage === undefined ? lease : { ...lease, usage });
+  const blobs = ctx.storedBlobs();
+  const head = JSON.stringify({ ...lease, usage, blobs: blobs.length > 0 ? blobs : undefined });
   return { lease, route: 'complete', text: `${head.slice(0, -1)},"result":${text}}` };
 }
 
