@@ -19,7 +19,7 @@ import { answerCost, Provider } from './provider.js';
 import { eventually, meteredClient, OPERATOR, Server } from './support.js';
 
 const GPT = 'gpt-5-mini';
-const CLAUDE = 'claude-sonnet-4-5';
+const CLAUDE = 'claude-sonnet-4-6';
 const PROMPT = [{ role: 'user' as const, content: 'Describe a harbour at dawn. grüß 🦀' }];
 
 let server: Server;
@@ -372,8 +372,10 @@ test('the hold of a job is the cap of its model calls', async () => {
 });
 
 test('prices: dated names, cached and reasoning tokens, long requests', () => {
-  assert.equal(priceOf('gpt-4o-2024-08-06'), PRICES.models['gpt-4o']);
-  assert.equal(priceOf('claude-sonnet-4-5-20250929'), PRICES.models['claude-sonnet-4-5']);
+  assert.deepEqual(priceOf('gpt-4o-2024-08-06'), PRICES.models['gpt-4o']);
+  assert.deepEqual(priceOf('claude-sonnet-4-5-20250929'), PRICES.models['claude-sonnet-4-5']);
+  const file = { version: '1', models: { m: { input: 1, cached_input: 2, cache_write: 3, cache_write_1h: 4, output: 5 } } };
+  assert.deepEqual(priceOf('m', file), { input: 1, cachedInput: 2, cacheWrite: 3, cacheWriteLong: 4, output: 5 });
   assert.throws(() => priceOf('gpt-4o-audio-preview'), UnknownPriceError);
   assert.throws(() => priceOf('constructor'), UnknownPriceError);
   const price = { input: 1_000_000, cachedInput: 100_000, cacheWrite: 1_250_000, output: 2_000_000, reasoning: 3_000_000 };

@@ -134,6 +134,7 @@ export const STEPS = {
 
   async kill(world, { kill: name }) {
     const worker = world.worker(name);
+    worker.mayEnd = true;
     worker.child.kill('SIGKILL');
     await worker.ended;
   },
@@ -147,14 +148,17 @@ export const STEPS = {
   },
 
   terminate(world, { terminate: name }) {
-    world.worker(name).child.kill('SIGTERM');
+    const worker = world.worker(name);
+    worker.mayEnd = true;
+    worker.child.kill('SIGTERM');
   },
 
   /** Waits until a worker program ends by itself. */
   async exits(world, { exits: name, failed }) {
-    let status;
-    void world.worker(name).ended.then((ended) => (status = ended));
-    await world.eventually(() => status !== undefined);
+    const worker = world.worker(name);
+    worker.mayEnd = true;
+    await world.eventually(() => worker.status !== undefined);
+    const { status } = worker;
     if (failed) assert.ok(typeof status === 'number' && status !== 0, `exit status ${status}`);
     else assert.equal(status, 0, `exit status ${status}`);
   },

@@ -63,6 +63,8 @@ export class World {
     const [program, ...options] = this.command;
     const child = spawn(program, options, { cwd: this.root, env, stdio: ['ignore', 'pipe', 'pipe'] });
     const worker = { child, log, output: '' };
+    // A step that ends the worker sets `mayEnd` first.
+    worker.mayEnd = false;
     worker.ended = new Promise((done) => {
       child.once('error', (error) => done(String(error)));
       child.once('exit', (code, signal) => done(signal ?? code));
@@ -72,6 +74,7 @@ export class World {
         worker.output = (worker.output + text).slice(-20_000);
       });
     }
+    void worker.ended.then((status) => (worker.status = status));
     this.workers.set(name, worker);
   }
 
@@ -111,6 +114,9 @@ export class World {
     for (;;) {
       const found = await poll();
       if (found !== undefined && found !== false) return found;
+      for (const [name, { status, mayEnd }] of this.workers) {
+        if (status !== undefined && !mayEnd) throw new Error(`the worker ${name} ended by itself with ${status}`);
+      }
       if (Date.now() > deadline) throw new Error(`not within ${PATIENCE_MS / 1000} s; seen last: ${seen()}`);
       await new Promise((done) => setTimeout(done, 30));
     }

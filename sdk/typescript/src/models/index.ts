@@ -7,4 +7,4 @@ export { type Bounds, IMAGE_TOKENS, ITEM_TOKENS, REQUEST_TOKENS, type Tokenizer,
 export type { MeterOptions, Payer, SettledCall } from './meter.js';
 export { refusalOf } from './metered_fetch.js';
 export { openaiFetch, wrapOpenAI } from './openai.js';
-export { costOf, PRICES, type Price, type Prices, type PriceTable, priceOf, type TokenUsage, UnknownPriceError } from './prices.js';
+export { costOf, type FilePrice, PRICES, type Price, type Prices, type PriceTable, priceOf, type TokenUsage, UnknownPriceError } from './prices.js';

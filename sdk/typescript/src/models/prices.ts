@@ -22,11 +22,21 @@ export interface Price {
   long?: { tokens: number; input: number; cachedInput?: number; cacheWrite?: number; cacheWriteLong?: number; output: number };
 }
 
-/** A table of prices. */
+/** A price as the files of all SDKs of Bursar have it. */
+export interface FilePrice {
+  input: number;
+  cached_input?: number;
+  cache_write?: number;
+  cache_write_1h?: number;
+  output: number;
+  reasoning?: number;
+}
+
+/** A table of prices, such as the JSON of a file. */
 export interface PriceTable {
   /** When the prices were published. */
   version: string;
-  models: Record<string, Price>;
+  models: Record<string, Price | FilePrice>;
 }
 
 /** A table, or a function that returns the price of a model. */
@@ -75,6 +85,7 @@ export const PRICES: PriceTable = {
     'gpt-4.1-mini': openai(0.4, 0.1, 1.6),
     'gpt-4.1-nano': openai(0.1, 0.025, 0.4),
     'gpt-4o': openai(2.5, 1.25, 10),
+    'gpt-4o-2024-05-13': openai(5, 5, 15),
     // A tile of an image costs 5,667 tokens, and an image has up to eight tiles.
     'gpt-4o-mini': openai(0.15, 0.075, 0.6, { imageTokens: 48_169 }),
     o3: openai(2, 0.5, 8),
@@ -117,7 +128,17 @@ export function priceOf(model: string, prices: Prices = PRICES, fallback?: Price
   const undated = model.replace(/-(\d{4}-\d{2}-\d{2}|\d{8}|latest)$/, '');
   const price = find(model) ?? find(undated) ?? fallback;
   if (!price) throw new UnknownPriceError(model);
-  return price;
+  return fromFile(price);
+}
+
+/** Returns a price with the names of this package. */
+function fromFile(price: Price | FilePrice): Price {
+  const { cached_input, cache_write, cache_write_1h, ...rest } = price as Price & FilePrice;
+  const own: Price = { ...rest };
+  if (cached_input !== undefined) own.cachedInput = cached_input;
+  if (cache_write !== undefined) own.cacheWrite = cache_write;
+  if (cache_write_1h !== undefined) own.cacheWriteLong = cache_write_1h;
+  return own;
 }
 
 /** Returns the cost of a call in micro-dollars, rounded up. */
