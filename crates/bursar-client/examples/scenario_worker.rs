@@ -41,46 +41,67 @@ fn with_handlers(worker: Worker) -> Worker {
         .on("echo", logged(async |payload: Value, _: JobContext| Ok(payload)))
         .on("context", logged(async |_: Value, context: JobContext| Ok(properties(&context))))
         .on("typed", logged(async |number: Number, _: JobContext| Ok(number)))
-        .on("spend", logged(async |spend: Spend, context: JobContext| {
-            for units in spend.usage {
-                context.usage(units)?;
-            }
-            Ok(Value::Null)
-        }))
+        .on(
+            "spend",
+            logged(async |spend: Spend, context: JobContext| {
+                for units in spend.usage {
+                    context.usage(units)?;
+                }
+                Ok(Value::Null)
+            }),
+        )
         .on("gate", logged(gate))
-        .on("block", logged(async |block: Block, context: JobContext| {
-            tokio::task::block_in_place(|| std::thread::sleep(Duration::from_millis(block.ms)));
-            Ok(json!({ "attempt": context.attempt() }))
-        }))
+        .on(
+            "block",
+            logged(async |block: Block, context: JobContext| {
+                tokio::task::block_in_place(|| std::thread::sleep(Duration::from_millis(block.ms)));
+                Ok(json!({ "attempt": context.attempt() }))
+            }),
+        )
         .on("poison", logged(async |_: Value, _: JobContext| Err::<Value, _>(HandlerError::retry("poison", "poison"))))
-        .on("fatal", logged(async |_: Value, _: JobContext| {
-            Err::<Value, _>(HandlerError::non_retryable("fatal", "cannot succeed"))
-        }))
-        .on("later", logged(move |_: Value, context: JobContext| {
-            let mut snoozed = snoozed.lock().unwrap_or_else(PoisonError::into_inner);
-            let first = snoozed.insert(context.id().to_string());
-            std::future::ready(match first {
-                true => Err(HandlerError::snooze(Duration::from_millis(1))),
-                false => Ok(json!({ "attempt": context.attempt() })),
-            })
-        }))
-        .on("after", logged(async |_: Value, context: JobContext| match context.attempt() {
-            1 => Err(HandlerError::retry_after(Duration::from_millis(1), "after", "come back")),
-            attempt => Ok(json!({ "attempt": attempt })),
-        }))
-        .on("progress", logged(async |_: Value, context: JobContext| {
-            let data = Payload::new(r#"{"step":1}"#)?;
-            context.progress(Progress { percent: Some(50.0), message: Some("half".to_owned()), data }).await?;
-            Ok(Value::Null)
-        }))
-        .on("nested", logged(async |_: Value, context: JobContext| {
-            context.progress(Progress::percent(10.0)).await?;
-            context.usage(3)?;
-            match context.attempt() {
-                1 => Err(HandlerError::retry("nested", "after spending")),
+        .on(
+            "fatal",
+            logged(async |_: Value, _: JobContext| {
+                Err::<Value, _>(HandlerError::non_retryable("fatal", "cannot succeed"))
+            }),
+        )
+        .on(
+            "later",
+            logged(move |_: Value, context: JobContext| {
+                let mut snoozed = snoozed.lock().unwrap_or_else(PoisonError::into_inner);
+                let first = snoozed.insert(context.id().to_string());
+                std::future::ready(match first {
+                    true => Err(HandlerError::snooze(Duration::from_millis(1))),
+                    false => Ok(json!({ "attempt": context.attempt() })),
+                })
+            }),
+        )
+        .on(
+            "after",
+            logged(async |_: Value, context: JobContext| match context.attempt() {
+                1 => Err(HandlerError::retry_after(Duration::from_millis(1), "after", "come back")),
                 attempt => Ok(json!({ "attempt": attempt })),
-            }
-        }))
+            }),
+        )
+        .on(
+            "progress",
+            logged(async |_: Value, context: JobContext| {
+                let data = Payload::new(r#"{"step":1}"#)?;
+                context.progress(Progress { percent: Some(50.0), message: Some("half".to_owned()), data }).await?;
+                Ok(Value::Null)
+            }),
+        )
+        .on(
+            "nested",
+            logged(async |_: Value, context: JobContext| {
+                context.progress(Progress::percent(10.0)).await?;
+                context.usage(3)?;
+                match context.attempt() {
+                    1 => Err(HandlerError::retry("nested", "after spending")),
+                    attempt => Ok(json!({ "attempt": attempt })),
+                }
+            }),
+        )
 }
 
 #[derive(Deserialize, Serialize)]

@@ -37,6 +37,12 @@ test('worker', async () => {
   assert.equal((await bursar.budgets.spent('customer:7')).spent, 420);
 });
 
+test('first_hold', async () => {
+  const example = start('first_hold');
+  assert.equal(await example.ended, 0, example.output);
+  assert.equal(example.output.trim(), '42000');
+});
+
 test('agent_fleet', async () => {
   const provider = await Provider.start();
   const url = (await knowsOnExpiry(server)) ? server.url : await withoutOnExpiry(server.url);
