@@ -19,7 +19,7 @@ import {
   UnreadableError,
 } from '../src/index.js';
 import { cut, json, problem, Scripted } from './scripted.js';
-import { Server } from './support.js';
+import { eventually, knowsOnExpiry, Server } from './support.js';
 
 describe('calls over a scripted server', () => {
   const attempt = async (answers: Parameters<typeof Scripted.start>, options = {}) => {
@@ -242,6 +242,18 @@ describe('a real server', () => {
       await hold.commit(40);
     }
     assert.deepEqual(await balance('retry'), [40, 0]);
+  });
+
+  test('a hold that expires charges what it says, and a late commit corrects it', async () => {
+    await budget('expiry');
+    const place = () => bursar.hold('expiry', 100, { ttlMs: 1_000, onExpiry: { charge: 70 } });
+    // A server that does not know the field refuses it, because it would release units that may be spent.
+    if (!(await knowsOnExpiry(server))) return assert.rejects(place(), InvalidError);
+    const hold = await place();
+    await eventually(async () => (await balance('expiry'))[0] === 70);
+    assert.deepEqual(await balance('expiry'), [70, 0]);
+    await hold.commit(30);
+    assert.deepEqual(await balance('expiry'), [30, 0]);
   });
 
   test('a refusal names the limit', async () => {
