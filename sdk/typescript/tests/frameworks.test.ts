@@ -130,6 +130,17 @@ describe('the Vercel AI SDK', () => {
     assert.equal(provider.calls.length, 0);
   });
 
+  test('options of the provider are part of the bound, or are refused', async () => {
+    await generateText({ model: model(), prompt: 'x', maxOutputTokens: 100 });
+    await generateText({ model: model(), prompt: 'x', maxOutputTokens: 100, providerOptions: { openai: { reasoningEffort: 'low' } } });
+    await generateText({ model: model(), prompt: 'x', maxOutputTokens: 100, providerOptions: { openai: { maxCompletionTokens: 10_100 } } });
+    const [plain, safe, more] = settled.map(({ bound }) => bound);
+    assert.equal(plain, safe);
+    assert.equal((more ?? 0) - (plain ?? 0), 10_000 * 2, 'the output tokens that the option allows');
+    const stored = { openai: { previousResponseId: 'resp_1' } };
+    await assert.rejects(generateText({ model: model(), prompt: 'x', providerOptions: stored }), UnboundedCallError);
+  });
+
   test('media has its bound, or is refused', async () => {
     const image = { type: 'file' as const, mediaType: 'image/png', data: 'A'.repeat(100_000) };
     const messages = [{ role: 'user' as const, content: [{ type: 'text' as const, text: 'what?' }, image] }];
@@ -207,6 +218,13 @@ describe('LangChain', () => {
     assert.throws(() => meterChatModel(new ChatOpenAI({ model: GPT, apiKey: 'k' }), options()), ArgumentError);
     const unlimited = meterChatModel(chat({ maxTokens: undefined }), options());
     await assert.rejects(unlimited.invoke(ask), UnboundedCallError);
+    const search = meterChatModel(chat({ modelKwargs: { web_search_options: {} } }), options());
+    await assert.rejects(search.invoke(ask), UnboundedCallError);
+    const more = meterChatModel(chat({ modelKwargs: { max_tokens: 5_000 } }), options());
+    await more.invoke(ask);
+    await model().invoke(ask);
+    assert.ok((settled[0]?.bound ?? 0) > 4 * (settled[1]?.bound ?? 0), 'the largest maximum counts');
+    assert.equal(provider.calls.length, 2);
   });
 
   test('openaiFetch holds every request, so that the model may retry by itself', async () => {

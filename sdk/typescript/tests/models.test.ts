@@ -155,6 +155,22 @@ describe('OpenAI', () => {
     await settledAs('unfinished');
   });
 
+  test('a call that is aborted while it is held is released', async () => {
+    const abort = new AbortController();
+    const slow = await meteredClient(server);
+    const place = slow.hold.bind(slow) as typeof slow.hold;
+    // The abort comes when the server has placed the hold.
+    slow.hold = (async (...args: Parameters<typeof slow.hold>) => {
+      const hold = await place(...args);
+      abort.abort();
+      return hold;
+    }) as typeof slow.hold;
+    const call = openai({ bursar: slow } as Partial<MeterOptions>).chat.completions.create(ask, { signal: abort.signal });
+    await assert.rejects(call, OpenAI.APIUserAbortError);
+    await settledAs('released');
+    assert.equal(provider.calls.length, 0);
+  });
+
   test('every retry of the package is held, and errors of the provider cost nothing', async () => {
     provider.faults = [429, 500, undefined];
     await openai().chat.completions.create(ask);

@@ -13,6 +13,7 @@ interface CallParams {
   maxOutputTokens?: number | undefined;
   tools?: unknown;
   responseFormat?: unknown;
+  providerOptions?: unknown;
   abortSignal?: AbortSignal | undefined;
 }
 
@@ -78,6 +79,7 @@ function boundOfCall(meter: Meter, model: string, params: CallParams): CallBound
     .text(params.responseFormat)
     .count(messages.length + tools.length);
   for (const message of messages) measureContent(measure, message.content);
+  const options = providerOptions(params.providerOptions);
   const serverTools = tools
     .filter((tool) => tool.type !== 'function')
     .map(
@@ -89,9 +91,47 @@ function boundOfCall(meter: Meter, model: string, params: CallParams): CallBound
   return {
     model,
     inputTokens: measure.tokens(),
-    outputTokens: params.maxOutputTokens ?? meter.maxTokens,
+    outputTokens: Math.max(params.maxOutputTokens ?? meter.maxTokens, options.maxTokens) + options.thinkingTokens,
     extra: serverToolCost(serverTools, meter.options),
   };
+}
+
+/** Options of providers that change no price and add no tokens beyond the maximum. */
+const SAFE_OPTIONS = new Set([
+  'cacheControl',
+  'disableParallelToolUse',
+  'effort',
+  'logitBias',
+  'metadata',
+  'parallelToolCalls',
+  'promptCacheKey',
+  'promptCacheRetention',
+  'reasoningEffort',
+  'reasoningSummary',
+  'safetyIdentifier',
+  'sendReasoning',
+  'store',
+  'strictJsonSchema',
+  'structuredOutputMode',
+  'systemMessageMode',
+  'textVerbosity',
+  'toolStreaming',
+  'user',
+]);
+
+/** Returns what the options of providers add to the output; refuses those that may add more than that. */
+function providerOptions(value: unknown): { maxTokens: number; thinkingTokens: number } {
+  const all = isObject(value) ? Object.values(value).filter(isObject) : [];
+  let maxTokens = 0;
+  let thinkingTokens = 0;
+  for (const [name, option] of all.flatMap((options) => Object.entries(options))) {
+    if (option === undefined || SAFE_OPTIONS.has(name)) continue;
+    if (name === 'maxCompletionTokens') maxTokens = Math.max(maxTokens, number(option) ?? 0);
+    // The AI SDK adds this budget to the maximum of output tokens.
+    else if (name === 'thinking' && isObject(option)) thinkingTokens += number(option.budgetTokens) ?? 0;
+    else throw new UnboundedCallError(`it is not known what the provider option ${name} adds; use \`openaiFetch\` or \`anthropicFetch\``);
+  }
+  return { maxTokens, thinkingTokens };
 }
 
 const TEXT = new Set(['text', 'reasoning', 'tool-call', 'tool-approval-response']);

@@ -91,14 +91,20 @@ function baseMethod(model: object, name: string): unknown {
   return found;
 }
 
+/** Parameters that add input of unknown size, or have a price of their own. */
+const UNBOUNDED = ['previous_response_id', 'conversation', 'web_search_options', 'prediction', 'audio', 'mcp_servers', 'container', 'speed'];
+
 function boundOfCall(meter: Meter, model: ChatModel, messages: Message[], asked: Json): CallBound {
   const own = model as unknown as Json;
   const params = model.invocationParams?.(asked) ?? {};
   const name = [params.model, own.model, own.modelName].find((name) => typeof name === 'string') as string | undefined;
   if (!name) throw new UnboundedCallError('the name of the model is not known');
   const limits = [params.max_completion_tokens, params.max_tokens, params.max_output_tokens, own.maxTokens, own.maxOutputTokens];
-  const most = limits.find((limit): limit is number => typeof limit === 'number' && limit > 0);
-  if (most === undefined) throw new UnboundedCallError('the model has no maximum of output tokens; set `maxTokens`');
+  // A model may send several of them.
+  const most = Math.max(0, ...limits.filter((limit): limit is number => typeof limit === 'number'));
+  if (most === 0) throw new UnboundedCallError('the model has no maximum of output tokens; set `maxTokens`');
+  for (const field of UNBOUNDED) if (params[field] != null) throw new UnboundedCallError(`it sets \`${field}\``);
+  if (params.service_tier === 'priority') throw new UnboundedCallError('the service tier `priority` has a price of its own');
   const choices = number(params.n ?? own.n) ?? 1;
   const tools = list(params.tools ?? asked.tools);
   for (const tool of tools) {

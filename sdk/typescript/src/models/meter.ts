@@ -83,15 +83,22 @@ export class Meter {
   async begin(call: CallBound, signal?: AbortSignal | null): Promise<MeteredCall> {
     const price = this.priceOf(call.model);
     const bound = boundOf(price, call.inputTokens, call.outputTokens) + (call.extra ?? 0);
-    const ticket = this.options.ctx ? await jobTicket(this.options.ctx, this.options.cap, bound) : await this.holdTicket(bound, signal);
-    return new MeteredCall(this, call, price, bound, ticket);
+    signal?.throwIfAborted();
+    const ticket = this.options.ctx ? await jobTicket(this.options.ctx, this.options.cap, bound) : await this.holdTicket(bound);
+    const held = new MeteredCall(this, call, price, bound, ticket);
+    // Aborting the request for the hold would leave a hold that nothing settles.
+    if (signal?.aborted) {
+      await held.notRun();
+      throw signal.reason;
+    }
+    return held;
   }
 
-  private async holdTicket(bound: number, signal?: AbortSignal | null): Promise<Ticket> {
+  private async holdTicket(bound: number): Promise<Ticket> {
     const { bursar, scope, ttlMs = TTL_MS } = this.options as Extract<MeterOptions, { bursar: Bursar }>;
     const charges = [scope].flat().map((scope) => ({ scope, amount: bound }));
     // If this process dies, the provider may have run the call: the bound is charged, because the real cost is lost.
-    const hold = await bursar.hold(charges, { ttlMs, onExpiry: { charge: bound }, signal: signal ?? undefined });
+    const hold = await bursar.hold(charges, { ttlMs, onExpiry: { charge: bound } });
     return {
       commit: (cost) => hold.commit(charges.length === 1 ? cost : charges.map(({ scope }) => ({ scope, amount: cost }))),
       release: () => hold.release(),
