@@ -2,10 +2,11 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
 import { test } from 'node:test';
-import { Bursar, InvalidError, NotFoundError, UnknownOutcomeError } from '../src/index.js';
+import { Bursar, createWorker, InvalidError, NotFoundError, UnknownOutcomeError } from '../src/index.js';
 import { JobContext } from '../src/worker/context.js';
 import { completed } from '../src/worker/finish.js';
 import { cut, json, problem, Scripted } from './scripted.js';
+import { eventually, OPERATOR, Server } from './support.js';
 
 const BLOB = { id: 'blob_1', namespace: 'media', state: 'live', size: 5 };
 
@@ -132,4 +133,39 @@ test('a job refers to the blobs that its handler has stored', async () => {
   await ctx.blobs.put('hello', { namespace: 'media' });
   await server.stop();
   assert.deepEqual(JSON.parse(completed(job, ctx, { done: true }).text), { id: 'job_1', fence: 3, blobs: ['blob_1'], result: { done: true } });
+});
+
+test('a real server stores and streams blobs, and a job keeps those that it made', async () => {
+  const server = await Server.start();
+  const { blobs, jobs } = server.client();
+  const small = await blobs.put('hello', { namespace: 'media', filename: 'ä.txt', contentType: 'text/plain', metadata: { k: 1 } });
+  assert.deepEqual([small.state, small.size, small.filename, small.content_type], ['live', 5, 'ä.txt', 'text/plain']);
+  assert.equal((await blobs.put('hello', { namespace: 'media' })).id, small.id, 'the same bytes are the same blob');
+  assert.equal(await (await blobs.get(small.id, { range: { start: 1, end: 3 } })).text(), 'ell');
+  async function* parts() {
+    for (let n = 0; n < 30; n += 1) yield new Uint8Array(100_000).fill(n);
+  }
+  const large = await blobs.put(parts(), { namespace: 'media' });
+  const digest = createHash('sha256');
+  for await (const part of (await blobs.get(large.id)).stream()) digest.update(part);
+  assert.deepEqual([large.size, large.sha256], [3_000_000, digest.digest('hex')]);
+  await blobs.refer(small.id, 'a/b');
+  assert.deepEqual((await blobs.meta(small.id)).references, ['a/b']);
+  await blobs.delete(large.id);
+  await assert.rejects(blobs.get(large.id), NotFoundError);
+  await blobs.restore(large.id);
+
+  const worker = createWorker({ url: server.url, token: OPERATOR, queues: ['q'] });
+  worker.on('make', async (_, ctx) => (await ctx.blobs.put(`made from ${await (await ctx.blobs.get(small.id)).text()}`)).id);
+  const running = await worker.start();
+  const { id } = await jobs.enqueue({ queue: 'q', kind: 'make' });
+  const job = await eventually(async () => {
+    const job = await jobs.find(id);
+    return ['succeeded', 'dead'].includes(job.state) && job;
+  });
+  assert.equal(job.state, 'succeeded', JSON.stringify(job.error));
+  assert.equal(await (await blobs.get(job.result as string)).text(), 'made from hello');
+  assert.equal((await blobs.meta(job.result as string)).jobs, 1);
+  await running.drain();
+  await server.stop();
 });

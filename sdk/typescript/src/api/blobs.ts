@@ -21,7 +21,7 @@ export interface StoredBlob {
   metadata?: unknown;
   backend: 'local' | 's3';
   created_at: string;
-  created_by: string;
+  created_by: { kind: string; id: string };
   deleted_at: string | null;
   /** The number of jobs that refer to it. */
   jobs: number;
