@@ -10,7 +10,7 @@ const ROOT = resolve(import.meta.dirname, '../../../../..');
 export const PROGRAM = resolve(process.env.BURSAR_BIN ?? join(ROOT, 'target/debug/bursar'));
 export const OPERATOR = 'operator-token-of-the-sdk-tests-0123456789abcdef';
 /** How long a test waits for a condition, in milliseconds. */
-export const PATIENCE_MS = 60_000;
+export const PATIENCE_MS = 120_000;
 
 /** A server on a SQLite file of its own. */
 export class Server {

@@ -10,7 +10,7 @@ import { startSkewed } from './skewed.mjs';
 import { STEPS } from './steps.mjs';
 
 /** How long a step waits for a condition. */
-export const PATIENCE_MS = 60_000;
+export const PATIENCE_MS = 180_000;
 let worlds = 0;
 
 export class World {
