@@ -87,8 +87,10 @@ impl Blobs {
     async fn delete_bytes(&self, blob: &Blob) -> Result<(), BlobError> {
         let backend = self.backend_of(blob)?;
         delete(backend, &object::object(blob.id)).await?;
+        backend.delete_unfinished_of(&object::object(blob.id)).await?;
         if blob.staged {
             delete(backend, &object::staged(blob.id)).await?;
+            backend.delete_unfinished_of(&object::staged(blob.id)).await?;
         } else {
             delete_chunks(backend, blob.id).await?;
         }

@@ -35,6 +35,7 @@ mod resumable;
 pub mod serve;
 mod signed;
 mod sniff;
+mod unfinished;
 mod writer;
 
 pub use self::backend::{Abilities, Backend, Backends, BadBackend, S3Settings};

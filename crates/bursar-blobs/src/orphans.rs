@@ -47,6 +47,16 @@ pub struct Orphan {
     pub bytes: u64,
 }
 
+impl OrphanReport {
+    fn add(&mut self, backend: &Backend, path: &str, bytes: u64) {
+        self.orphans_total += 1;
+        self.orphan_bytes += bytes;
+        if self.orphans.len() < LISTED_MAX {
+            self.orphans.push(Orphan { backend: backend.name().to_string(), path: path.to_owned(), bytes });
+        }
+    }
+}
+
 /// The most orphans and missing blobs that a report lists.
 pub(crate) const LISTED_MAX: usize = 1_000;
 /// The records that are read at once.
@@ -87,7 +97,7 @@ impl Blobs {
         &self,
         bursar: &Bursar,
         backend: &Backend,
-        folder: &str,
+        folder: &'static str,
         newest: i64,
         remove: bool,
         report: &mut OrphanReport,
@@ -101,15 +111,25 @@ impl Blobs {
             if owned || found.last_modified.timestamp_micros() > newest {
                 continue;
             }
-            report.orphans_total += 1;
-            report.orphan_bytes += found.size;
+            report.add(backend, found.location.as_ref(), found.size);
             if remove {
                 delete(backend, &found.location).await?;
                 report.deleted += 1;
             }
-            if report.orphans.len() < LISTED_MAX {
-                let (backend, path) = (backend.name().to_string(), found.location.to_string());
-                report.orphans.push(Orphan { backend, path, bytes: found.size });
+        }
+        for unfinished in backend.unfinished(folder).await? {
+            report.objects += 1;
+            let Some(id) = blob_of(&unfinished.object) else { continue };
+            // A live blob needs no half-written file: another attempt has succeeded.
+            let record = bursar.blob_records().find_any(id).await?;
+            let owned = record.is_some_and(|blob| blob.state == BlobState::Pending && blob.backend == *backend.name());
+            if owned || unfinished.modified > newest {
+                continue;
+            }
+            report.add(backend, &unfinished.name, unfinished.bytes);
+            if remove {
+                backend.delete_unfinished(&unfinished).await?;
+                report.deleted += 1;
             }
         }
         Ok(())

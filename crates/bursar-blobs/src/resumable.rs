@@ -197,5 +197,5 @@ pub(crate) async fn delete_chunks(backend: &Backend, id: BlobId) -> Result<(), B
     for part in listed {
         delete(backend, &part.location).await?;
     }
-    Ok(())
+    backend.delete_folder(&object::chunks(id)).await
 }

@@ -41,6 +41,8 @@ pub struct Limits {
     pub body: Duration,
     /// Interval at which an event stream sends a heartbeat and checks that its token is still valid.
     pub heartbeat: Duration,
+    /// Interval at which blobs that nothing needs any more are collected.
+    pub collection: Duration,
     /// How long the transfer of a body or response may stand still.
     pub stall: Duration,
     /// Minimum average transfer rate in bytes per second, required once `stall` has passed.
@@ -70,6 +72,7 @@ impl Default for Limits {
             head: Duration::from_secs(30),
             body: Duration::from_secs(30),
             heartbeat: Duration::from_secs(15),
+            collection: Duration::from_secs(60),
             stall: Duration::from_secs(10),
             rate: 8 << 10,
             bytes: 128 << 20,

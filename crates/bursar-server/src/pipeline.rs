@@ -20,7 +20,7 @@ use std::time::Duration;
 use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequestParts, RawPathParams, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use bursar::{Context, IdempotencyKey};
 use bytes::Bytes;
@@ -44,8 +44,10 @@ use crate::route::{AuthorizedRequest, Route};
 use crate::trace::Trace;
 use crate::wire::problem::{Kind, Problem};
 
-/// Bytes reserved for a request whose handler reads or writes a stream.
-const STREAM_BYTES: usize = 1 << 20;
+/// Bytes reserved for a request whose handler reads a stream.
+const UPLOAD_BYTES: usize = 1 << 20;
+/// Bytes reserved for a request whose handler answers with a stream: one piece that is read ahead.
+const DOWNLOAD_BYTES: usize = 256 << 10;
 
 /// Target of the access log, which has one line per request at level `debug`.
 const ACCESS: &str = "bursar_server::access";
@@ -118,7 +120,7 @@ async fn run_in_span(app: Arc<App>, route: Arc<Route>, request: Request, trace: 
     let began = Instant::now();
     // A panic in a handler fails its own request only; the connection and other requests continue.
     let answered = AssertUnwindSafe(answer(&app, &route, request, &trace)).catch_unwind().await;
-    let response = match answered {
+    let mut response = match answered {
         Ok(Ok(response)) => response,
         Ok(Err(problem)) => problem_response(&app, &route, problem, &trace),
         Err(_) => {
@@ -129,6 +131,9 @@ async fn run_in_span(app: Arc<App>, route: Arc<Route>, request: Request, trace: 
             )
         }
     };
+    for (name, value) in route.headers {
+        response.headers_mut().insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    }
     let (status, took) = (response.status(), began.elapsed());
     app.metrics.count(&route, status, took);
     tracing::debug!(target: ACCESS, status = status.as_u16(), duration_ms = took.as_secs_f64() * 1_000.0, "request answered");
@@ -154,10 +159,17 @@ async fn answer(app: &Arc<App>, route: &Arc<Route>, request: Request, trace: &Tr
     let path_parameters = path_parameters(&mut parts).await?;
     // A slow body, or a wait for memory, must not occupy a request slot.
     drop(slot);
-    let account = call.principal.account();
+    let account = match (route.action, path_parameters.first()) {
+        // People without a token are counted by the link that they use.
+        (Action::Public, Some(link)) if route.streams.is_some() => Account::from(format!("link {link}")),
+        _ => call.principal.account(),
+    };
     let (body, body_reservations, stream) = match (route.streams, route.takes_body()) {
         // The handler reads the body itself, in bounded memory.
-        (Some(_), _) => (Bytes::new(), vec![app.bytes.reserve_or_wait(&account, STREAM_BYTES).await?], body),
+        (Some(_), takes_body) => {
+            let bytes = if takes_body { UPLOAD_BYTES } else { DOWNLOAD_BYTES };
+            (Bytes::new(), vec![app.bytes.reserve_or_wait(&account, bytes).await?], body)
+        }
         (None, true) => {
             let (bytes, reservations) = read_body::read_body(app, route, &account, &parts, body).await?;
             (bytes, reservations, Body::empty())
@@ -182,6 +194,7 @@ async fn answer(app: &Arc<App>, route: &Arc<Route>, request: Request, trace: &Tr
     let request = AuthorizedRequest { call, path_parameters, uri, body, method, headers, stream, ignored };
     let ran = match route.writes() && (!route.waits || route.streams.is_some()) {
         true => run_to_completion(route.clone(), request, (slot, body_reservations)).await,
+        false if route.streams.is_some() => route.run(request).await.map(|response| hold(response, body_reservations)),
         false => route.run(request).await,
     };
     // A request that failed was charged too, so its response also has the quota headers.
@@ -253,6 +266,19 @@ async fn run_to_completion(
             }
         },
     }
+}
+
+/// Keeps memory reserved until a streamed response has been written.
+fn hold(response: Response, reserved: Vec<Reservation>) -> Response {
+    if response.body().is_end_stream() {
+        return response;
+    }
+    response.map(|body| {
+        Body::new(body.map_frame(move |frame| {
+            let _ = &reserved;
+            frame
+        }))
+    })
 }
 
 /// Counts a response as bytes in flight until it has been written. If there is no room, a read fails; the response of a write is

@@ -26,6 +26,8 @@ pub(crate) trait HandlerReply: Send {
 }
 
 const JSON: &str = "application/json";
+/// The media type of a blob, which can be any.
+pub(crate) const ANY: &str = "*/*";
 
 /// Header of a response that repeats the answer of an earlier request with the same idempotency key.
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
@@ -172,6 +174,12 @@ pub(crate) fn full_problem(problem: &Problem) -> Response {
     if let Some(wait) = problem.retry_after_ms() {
         headers.insert(header::RETRY_AFTER, HeaderValue::from((wait.max(1) as u64).div_ceil(1_000)));
     }
+    if problem.kind == Kind::RangeNotSatisfiable
+        && let Some(size) = problem.http.as_ref().and_then(|fields| fields.size)
+        && let Ok(range) = HeaderValue::from_str(&format!("bytes */{size}"))
+    {
+        headers.insert(header::CONTENT_RANGE, range);
+    }
     if problem.kind == Kind::Unauthorized {
         headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"bursar\""));
     }
@@ -205,7 +213,7 @@ impl HandlerReply for BlobBytes {
 
     fn spec(_: &mut SchemaGenerator) -> ResponseSpec {
         let schema = schemars::json_schema!({ "type": "string", "format": "binary" });
-        ResponseSpec { status: StatusCode::OK, media: "*/*", schema: Some(schema) }
+        ResponseSpec { status: StatusCode::OK, media: ANY, schema: Some(schema) }
     }
 }
 

@@ -41,6 +41,10 @@ pub(crate) struct Route {
     pub(crate) body_bytes_max: usize,
     /// The media type of a body that the handler reads itself, as it arrives; `None` if the body is JSON.
     pub(crate) streams: Option<&'static str>,
+    /// Headers of every response, also of problems.
+    pub(crate) headers: &'static [(&'static str, &'static str)],
+    /// Statuses of problems that follow from nothing else in this declaration.
+    pub(crate) problems: &'static [u16],
     /// An example of the body.
     pub(crate) example: Option<Value>,
     /// Returns the schemas of the route's input and output.
@@ -184,6 +188,8 @@ impl Route {
             ignored: &[],
             body_bytes_max: limits::BODY_BYTES_MAX,
             streams: None,
+            headers: &[],
+            problems: &[],
             example: None,
             schemas,
             check_body,
@@ -234,6 +240,16 @@ impl Route {
     /// Sets what makes a retry safe, if it is not the idempotency key.
     pub(crate) fn retry_safety(self, retry_safety: RetrySafety) -> Route {
         Route { retry_safety, ..self }
+    }
+
+    /// Sets headers of every response, also of problems.
+    pub(crate) fn headers(self, headers: &'static [(&'static str, &'static str)]) -> Route {
+        Route { headers, ..self }
+    }
+
+    /// Sets further problems that the route can return.
+    pub(crate) fn problems(self, problems: &'static [u16]) -> Route {
+        Route { problems, ..self }
     }
 
     /// Sets the maximum size of the body in bytes.

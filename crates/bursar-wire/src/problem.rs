@@ -66,6 +66,9 @@ pub struct HttpFields {
     /// The hold or the job whose state does not allow the request, or the blob that does not exist.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
+    /// The length of the blob, in bytes, whose range cannot be satisfied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
     /// What the caller can do in this case.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
@@ -88,6 +91,7 @@ struct Received {
     retry_after_ms: Option<i64>,
     scope: Option<String>,
     id: Option<String>,
+    size: Option<u64>,
     hint: Option<String>,
     request_id: Option<String>,
 }
@@ -103,8 +107,8 @@ impl Received {
         let word = self.kind.rsplit('/').next().unwrap_or_default();
         let kind = Kind::ALL.iter().copied().find(|kind| kind.word() == word);
         let kind = kind.unwrap_or_else(|| Kind::of_status(self.status));
-        let Received { retry_after_ms, scope, id, hint, request_id, .. } = self;
-        let http = HttpFields { retry_after_ms, scope, id, hint, request_id };
+        let Received { retry_after_ms, scope, id, size, hint, request_id, .. } = self;
+        let http = HttpFields { retry_after_ms, scope, id, size, hint, request_id };
         Problem {
             kind,
             title: kind.title(),
@@ -167,6 +171,14 @@ impl Problem {
     /// A problem with a blob that does not exist, or that the caller does not reach: both read the same.
     pub fn unknown_blob(blob: BlobId) -> Problem {
         Problem::from(Refusal::UnknownBlob { blob })
+    }
+
+    /// A problem with a range that begins after the last byte of a blob.
+    pub fn range_not_satisfiable(size: u64) -> Problem {
+        let mut problem =
+            Problem::new(Kind::RangeNotSatisfiable, format!("the range begins after the last of {size} bytes"));
+        problem.parts().size = Some(size);
+        problem
     }
 
     /// A problem with an id or a name that does not exist; `what` names the object, such as `job job_…`.
@@ -235,6 +247,9 @@ impl Problem {
             Kind::UnknownOutcome => "the request may have been executed; retry it with the same Idempotency-Key",
             Kind::Unavailable => {
                 "the database is unavailable; nothing was changed; retry later; the server's log has the reason"
+            }
+            Kind::StorageUnavailable => {
+                "the storage for blobs cannot be used; nothing was stored; the server's log has the reason"
             }
             Kind::Internal => "the server failed; its log has the reason under this request_id",
             _ => return self,

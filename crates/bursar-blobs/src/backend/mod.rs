@@ -5,7 +5,7 @@ mod probe;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::Path as FilePath;
+use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
 
 use bursar_core::name::Backend as BackendName;
@@ -33,6 +33,8 @@ pub struct Backend {
     pub(crate) store: Arc<dyn ObjectStore>,
     /// The service that signs requests and has parts, if the backend is one.
     pub(crate) s3: Option<Signing>,
+    /// The directory, if the backend is a local one.
+    pub(crate) directory: Option<PathBuf>,
 }
 
 /// What signs requests to a bucket.
@@ -141,7 +143,8 @@ impl Backend {
             .map_err(|source| BadBackend::Directory { place: place.clone(), source })?;
         let prefix = Path::from_absolute_path(&absolute).map_err(object_store::Error::from)?;
         let files = LocalFileSystem::new().with_fsync(true).with_automatic_cleanup(false);
-        Ok(Backend { name: name(LOCAL), place, store: Arc::new(PrefixStore::new(files, prefix)), s3: None })
+        let store = Arc::new(PrefixStore::new(files, prefix));
+        Ok(Backend { name: name(LOCAL), place, store, s3: None, directory: Some(absolute) })
     }
 
     /// Opens a bucket. No request is sent yet.
@@ -164,7 +167,7 @@ impl Backend {
             None => service.clone(),
         };
         let s3 = Some(Signing { service, prefix: settings.prefix.clone() });
-        Ok(Backend { name: name(S3), place, store, s3 })
+        Ok(Backend { name: name(S3), place, store, s3, directory: None })
     }
 
     /// Returns its name, which records of blobs have.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bursar_blobs::{Backend, Backends, BlobError, Blobs, S3Settings};
 
 use crate::home::{Home, pieces, random};
-use crate::s3::{Fault, Proxy};
+use crate::proxy::{Fault, Proxy};
 
 /// A service behind a proxy that can fail.
 async fn behind_proxy() -> (Home, Proxy, Blobs) {

@@ -8,6 +8,7 @@ mod collection;
 mod faults;
 mod home;
 mod moving;
+mod proxy;
 mod resumable;
 mod s3;
 mod signed;

@@ -12,6 +12,7 @@ pub(super) fn path_parameter(path: &str) -> Value {
     let example = match path.split('/').nth(2).unwrap_or_default() {
         "budgets" => "room:sales".to_owned(),
         "{type}" => "refused".to_owned(),
+        "{token}" => "blk_0123456789".to_owned(),
         "queues" => "media".to_owned(),
         "tenants" => "acme".to_owned(),
         "schedules" => "nightly".to_owned(),
@@ -23,7 +24,7 @@ pub(super) fn path_parameter(path: &str) -> Value {
         "commands" => id("cmd"),
         // Ids of credentials have their highest bit set, which distinguishes them from grants.
         "workers" => id("wkr").replacen("_0", "_4", 1),
-        "keys" => id("key").replacen("_0", "_4", 1),
+        "keys" | "links" => id("key").replacen("_0", "_4", 1),
         other => unreachable!("add an example for the path parameter below {other}"),
     };
     example.into()
@@ -66,6 +67,8 @@ pub(super) fn query_parameter(path: &str, name: &str) -> Value {
         ("prefix", _) => json!("room:"),
         ("stream", _) => json!("scope:room:sales"),
         ("reason", _) => json!("typo"),
+        ("filename", _) => json!("cat.png"),
+        ("metadata", _) => json!(r#"{"album":7}"#),
         ("channels", _) => json!("queue:media,budget:room:sales"),
         ("agent_id", _) => json!("0a".repeat(32)),
         ("from", "/v1/costs") => json!("2026-11-01"),

@@ -4,7 +4,7 @@ use axum::http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use crate::principal::permissions::Action;
-use crate::reply::ResponseSpec;
+use crate::reply::{ANY, ResponseSpec};
 use crate::route::Route;
 use crate::wire::problem::Kind;
 
@@ -16,10 +16,17 @@ pub(super) fn responses(route: &Route, spec: ResponseSpec) -> Value {
         let content = spec.schema.map_or(json!({}), |schema| json!({ "schema": schema }));
         success["content"] = json!({ spec.media: content });
     }
+    if spec.media == ANY {
+        responses.insert("206".into(), json!({ "description": "The range of bytes", "content": success["content"] }));
+        responses.insert("302".into(), json!({ "description": "The bytes are at the address in `Location`" }));
+        responses.insert("304".into(), json!({ "description": "The caller has these bytes already" }));
+    }
     if spec.status == StatusCode::CREATED {
         // A dry run creates nothing, and a job's idempotency key may name an existing job.
         let description = "Nothing new was created";
-        responses.insert("200".into(), json!({ "description": description, "content": success["content"] }));
+        if !spec.media.is_empty() {
+            responses.insert("200".into(), json!({ "description": description, "content": success["content"] }));
+        }
         success["headers"] = json!({ "Location": { "schema": { "type": "string" } } });
     }
     responses.insert(spec.status.as_str().into(), success);
@@ -48,7 +55,7 @@ pub(super) fn components() -> Value {
 fn problem_statuses(route: &Route) -> Vec<u16> {
     let writes = route.writes();
     // Leasing jobs cannot conflict with anything.
-    let conflicts = route.is_keyed() || writes && !route.waits;
+    let conflicts = route.is_keyed() || writes && (!route.waits || route.streams.is_some());
     let authenticated = route.action != Action::Public;
     // An event channel can name a job that does not exist.
     let listens = route.action == Action::EventsListen;
@@ -75,5 +82,6 @@ fn problem_statuses(route: &Route) -> Vec<u16> {
         (503, true),
         (504, writes),
     ];
-    cases.into_iter().filter(|(_, possible)| *possible).map(|(status, _)| status).collect()
+    let statuses = cases.into_iter().filter(|(_, possible)| *possible).map(|(status, _)| status);
+    statuses.chain(route.problems.iter().copied()).collect()
 }

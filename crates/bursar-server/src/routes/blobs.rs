@@ -26,6 +26,8 @@ pub(super) fn routes() -> Vec<Route> {
 
 /// Returns the storage for blobs.
 fn storage(call: &Call) -> Result<&Blobs, Problem> {
-    let detail = "this server has no storage for blobs; set `blobs.directory` or `blobs.s3_bucket`";
-    call.app.blobs.as_ref().ok_or_else(|| Problem::new(Kind::Unavailable, detail))
+    call.app.blobs.as_ref().ok_or_else(|| {
+        Problem::new(Kind::StorageUnavailable, "this server has no storage for blobs")
+            .with_hint("set `blobs.directory` or `blobs.s3_bucket` of the server")
+    })
 }

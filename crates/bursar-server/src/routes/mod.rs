@@ -68,6 +68,8 @@ pub struct RouteInfo {
     pub example_problem: Option<String>,
     /// Whether requests have a body.
     pub takes_body: bool,
+    /// Whether the body or the answer is bytes that are not JSON.
+    pub streams: bool,
 }
 
 /// Returns the description of every route.
@@ -78,6 +80,7 @@ pub fn route_list() -> Vec<RouteInfo> {
         action: route.action,
         example_problem: route.example.as_ref().and_then(|example| (route.check_body)(example).err()).map(|p| p.detail),
         takes_body: route.takes_body(),
+        streams: route.streams.is_some(),
         example: route.example,
     };
     all().into_iter().map(info).collect()

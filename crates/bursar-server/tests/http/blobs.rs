@@ -32,7 +32,7 @@ fn of_tenant(server: &TestServer, tenant: &str) -> Bursar {
 }
 
 /// Records a blob whose bytes are stored. Two with the same number have the same bytes.
-pub(crate) async fn stored(server: &TestServer, tenant: &str, namespace: &str, number: u32) -> BlobId {
+async fn stored(server: &TestServer, tenant: &str, namespace: &str, number: u32) -> BlobId {
     let bursar = of_tenant(server, tenant);
     let spec = BlobSpec {
         filename: Some("a.png".into()),

@@ -102,7 +102,7 @@ impl Connection {
         answer
     }
 
-    async fn head(&mut self) -> Response {
+    pub(crate) async fn head(&mut self) -> Response {
         let status = self.line().await;
         let status = status.split(' ').nth(1).unwrap_or_else(|| panic!("no response: {status:?}")).parse().unwrap();
         let mut headers = Vec::new();
@@ -128,17 +128,22 @@ impl Connection {
     }
 
     pub(crate) async fn rest(&mut self, head: &Response) -> String {
+        String::from_utf8(self.rest_bytes(head).await).unwrap()
+    }
+
+    /// Reads the body of a response.
+    pub(crate) async fn rest_bytes(&mut self, head: &Response) -> Vec<u8> {
         if head.header("transfer-encoding") == Some("chunked") {
             let mut text = String::new();
             while let Some(part) = self.chunk().await {
                 text.push_str(&part);
             }
-            return text;
+            return text.into_bytes();
         }
         let length = head.header("content-length").map_or(0, |length| length.parse().unwrap());
         let mut bytes = vec![0; length];
         timeout(PATIENCE, self.stream.read_exact(&mut bytes)).await.expect("a response in time").unwrap();
-        String::from_utf8(bytes).unwrap()
+        bytes
     }
 
     /// Reads the next chunk of a chunked response; `None` at its end.

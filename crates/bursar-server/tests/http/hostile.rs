@@ -89,7 +89,7 @@ async fn wrong_methods_paths_and_media_types_are_problems() {
 #[tokio::test]
 async fn every_route_refuses_malformed_bodies() {
     let server = TestServer::limited(Limits::default()).await;
-    for route in route_list().into_iter().filter(|route| route.takes_body) {
+    for route in route_list().into_iter().filter(|route| route.takes_body && !route.streams) {
         for body in ["[1,2]", r#"{"no such field":1}"#, "\u{0}", "1e999", r#""\ud800""#] {
             let bearer = format!("Bearer {OPERATOR}");
             let headers = [("Authorization", bearer.as_str()), ("Content-Type", "application/json")];

@@ -4,6 +4,7 @@
 
 mod authentication;
 mod authorization;
+mod blob_bytes;
 mod blobs;
 mod client;
 mod dashboard;
@@ -21,6 +22,8 @@ mod observability;
 mod openapi;
 mod permissions;
 mod quotas;
+#[path = "../../../bursar-blobs/tests/backends/s3.rs"]
+mod s3;
 mod schema_check;
 mod seen;
 mod tenant_isolation;

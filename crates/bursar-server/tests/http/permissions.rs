@@ -19,7 +19,7 @@ pub(crate) fn example_path(route: &RouteInfo) -> String {
         path if path.starts_with("/v1/blobs") => format!("blob_{digits}"),
         path if path.starts_with("/v1/grants") => format!("grant_{digits}"),
         path if path.starts_with("/v1/workers") => format!("wkr_{digits}"),
-        path if path.starts_with("/v1/keys") => format!("key_{digits}"),
+        path if path.starts_with("/v1/keys") || path.starts_with("/v1/links") => format!("key_{digits}"),
         _ => "nowhere".into(),
     };
     let path = with_parameters(route.path, &part);

@@ -1,9 +1,12 @@
 //! A server for one test, on either engine.
 
 use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
-use bursar::Bursar;
+use bursar::{Bursar, ManualClock};
+use bursar_blobs::{Backends, Blobs};
 use bursar_server::{JwtKey, Limits, Server, Settings};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -18,34 +21,70 @@ pub(crate) const OPERATOR: &str = "operator-token-for-tests-0123456789abcdef";
 /// The secret that JWTs are signed with.
 pub(crate) const SECRET: &[u8] = b"a secret of more than thirty-two bytes, for tests only";
 
+/// Where the data of a server is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Engine {
+    Sqlite,
+    Postgres,
+    Memory,
+}
+
+/// Returns settings with a folder for the bytes of blobs.
+pub(crate) fn with_storage(folder: &Path) -> Settings {
+    let backends = Backends::local(folder.join("blobs")).unwrap();
+    Settings { blobs: Some(Blobs::new(backends)), ..Settings::default() }
+}
+
 /// A running server.
 pub(crate) struct TestServer {
     pub(crate) address: SocketAddr,
     pub(crate) bursar: Bursar,
     stop: Option<oneshot::Sender<()>>,
     running: Option<JoinHandle<()>>,
-    _folder: Option<TempDir>,
+    folder: Option<TempDir>,
 }
 
 impl TestServer {
     pub(crate) async fn sqlite() -> TestServer {
-        let folder = tempfile::tempdir().unwrap();
-        let url = format!("sqlite://{}", folder.path().join("bursar.db").display());
-        TestServer { _folder: Some(folder), ..TestServer::on(&url, Settings::default()).await }
+        TestServer::of(Engine::Sqlite, None, with_storage).await
     }
 
     pub(crate) async fn postgres() -> TestServer {
-        TestServer::on(&bursar_testkit::fresh_database(), Settings::default()).await
+        TestServer::of(Engine::Postgres, None, with_storage).await
     }
 
     /// Starts a server in memory with these limits.
     pub(crate) async fn limited(limits: Limits) -> TestServer {
-        TestServer::on("sqlite::memory:", Settings { limits, ..Settings::default() }).await
+        let settings = |folder: &Path| Settings { limits, ..with_storage(folder) };
+        TestServer::of(Engine::Memory, None, settings).await
+    }
+
+    /// Starts a server on an empty database. The settings may use the folder of the test.
+    pub(crate) async fn of(
+        engine: Engine,
+        clock: Option<Arc<ManualClock>>,
+        settings: impl FnOnce(&Path) -> Settings,
+    ) -> TestServer {
+        let folder = tempfile::tempdir().unwrap();
+        let url = match engine {
+            Engine::Sqlite => format!("sqlite://{}", folder.path().join("bursar.db").display()),
+            Engine::Postgres => bursar_testkit::fresh_database(),
+            Engine::Memory => "sqlite::memory:".to_owned(),
+        };
+        let mut options = Bursar::options(&url);
+        if let Some(clock) = clock {
+            options = options.clock(clock).upkeep(None);
+        }
+        let server = TestServer::serve(options.open().await.unwrap(), settings(folder.path())).await;
+        TestServer { folder: Some(folder), ..server }
     }
 
     /// Starts a server on a database with these settings.
     pub(crate) async fn on(url: &str, settings: Settings) -> TestServer {
-        let bursar = Bursar::open(url).await.unwrap();
+        TestServer::serve(Bursar::open(url).await.unwrap(), settings).await
+    }
+
+    async fn serve(bursar: Bursar, settings: Settings) -> TestServer {
         let settings = Settings {
             operator_token: Some(OPERATOR.into()),
             jwt_keys: vec![JwtKey::secret(SECRET).unwrap()],
@@ -55,7 +94,12 @@ impl TestServer {
         let address = server.address();
         let (stop, stopped) = oneshot::channel();
         let running = tokio::spawn(server.run(async move { drop(stopped.await) }));
-        TestServer { address, bursar, stop: Some(stop), running: Some(running), _folder: None }
+        TestServer { address, bursar, stop: Some(stop), running: Some(running), folder: None }
+    }
+
+    /// Returns the folder of the test.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.as_ref().unwrap().path()
     }
 
     /// Stops the server after it has answered running requests.
@@ -93,14 +137,27 @@ impl TestServer {
         path: &str,
         body: Value,
     ) -> Response {
-        let bearer = format!("Bearer {token}");
-        let mut all = vec![("Authorization", bearer.as_str())];
-        all.extend(headers);
         let text = (!body.is_null()).then(|| body.to_string());
+        let mut all = headers.to_vec();
         if text.is_some() {
             all.push(("Content-Type", "application/json"));
         }
-        let answer = send(self.address, request(method, path, &all, text.as_deref()).as_bytes()).await;
+        self.send_as(token, &all, method, path, text.as_deref()).await
+    }
+
+    /// Sends a request with a token, headers and any body. Checks the response against the OpenAPI document.
+    pub(crate) async fn send_as(
+        &self,
+        token: &str,
+        headers: &[(&str, &str)],
+        method: &str,
+        path: &str,
+        body: Option<&str>,
+    ) -> Response {
+        let bearer = format!("Bearer {token}");
+        let mut all = vec![("Authorization", bearer.as_str())];
+        all.extend(headers);
+        let answer = send(self.address, request(method, path, &all, body).as_bytes()).await;
         schema_check::check(method, path, &answer);
         answer
     }

@@ -115,19 +115,19 @@ kinds! {
         "a job that has ended is cancelled, or a key is used again for another body",
         "idempotency key order-7 was used for a different request: use a new key, or repeat the same request";
     Changed = "changed", 412, "Precondition failed: the resource has changed",
-        "the object has changed since it was read (`If-Match`)",
+        "the object has changed since it was read (`If-Match`), or a blob has other bytes",
         "read it again, and repeat the change with its new ETag",
         "another caller changed the budget, queue, schedule or namespace after you read it",
         "the budget has changed since it was read, or does not exist: read it again";
     TooLarge = "too-large", 413, "Request too large",
-        "the request is too large",
-        "split it",
+        "the request is too large, or a blob is larger than its namespace allows",
+        "split it, or raise `bytes_max` of the namespace",
         "a payload with a file in it, or a bulk request with too many jobs",
         "the body exceeds 4194304 bytes; split it";
     UnsupportedMediaType = "unsupported-media-type", 415, "Unsupported media type",
-        "the body is not JSON, or is compressed",
-        "send `Content-Type: application/json` without a content encoding",
-        "a client that sends a form, or compresses the body",
+        "the body is not JSON, or is compressed; or the bytes of a blob are not of the type that was announced",
+        "send `Content-Type: application/json` without a content encoding; for a blob, the type that its bytes have",
+        "a client that sends a form, or compresses the body; a blob that is announced as an image and is none",
         "the body must be application/json";
     RangeNotSatisfiable = "range-not-satisfiable", 416, "Range not satisfiable",
         "the range begins after the last byte of the blob; `Content-Range` tells its length",
@@ -174,6 +174,11 @@ kinds! {
         "retry after `Retry-After`; if it stays so, read the server's log",
         "the database is restarting, cannot be reached, or its disk is full",
         "the database is unavailable; nothing was changed; retry later; the server's log has the reason";
+    StorageUnavailable = "storage-unavailable", 503, "Storage for blobs unavailable",
+        "the storage for blobs failed, is full or is not configured; nothing was stored",
+        "retry after `Retry-After`; if it stays so, read the server's log",
+        "the bucket cannot be reached, the disk is full, or the server has no storage for blobs",
+        "the storage for blobs cannot be used; nothing was stored; the server's log has the reason";
     Unusable = "unusable", 503, "Database unusable: it is missing, damaged, read-only or of another version",
         "the command line only: the database is missing, damaged, read-only or of another version; nothing was changed",
         "do what the message says; a retry does not help",
@@ -247,6 +252,7 @@ impl Kind {
                 example.state = Some("committed".into());
                 example.parts().id = Some("hold_01j9zq3v4w5x6y7z8abcdefghj".to_owned());
             }
+            Kind::RangeNotSatisfiable => example.parts().size = Some(1024),
             Kind::LeaseLost => {
                 example.state = Some("queued".into());
                 example.parts().id = Some("job_01j9zq3v4w5x6y7z8abcdefghj".to_owned());
@@ -263,6 +269,7 @@ impl Kind {
             Kind::Overloaded
                 | Kind::Busy
                 | Kind::Unavailable
+                | Kind::StorageUnavailable
                 | Kind::NotReady
                 | Kind::UnknownOutcome
                 | Kind::Timeout
@@ -283,6 +290,7 @@ impl Kind {
             412 => Kind::Changed,
             413 => Kind::TooLarge,
             415 => Kind::UnsupportedMediaType,
+            416 => Kind::RangeNotSatisfiable,
             429 => Kind::Overloaded,
             400..=499 => Kind::Invalid,
             503 => Kind::Unavailable,
@@ -318,6 +326,7 @@ impl Kind {
             | Refusal::UnknownJob { .. }
             | Refusal::UnknownSchedule { .. }
             | Refusal::UnknownBlob { .. } => Kind::NotFound,
+            Refusal::BlobTooLarge { .. } => Kind::TooLarge,
             Refusal::LeaseLost { .. } => Kind::LeaseLost,
             Refusal::ForeignLease { .. } | Refusal::ForeignCharge { .. } => Kind::Forbidden,
             Refusal::Changed { .. } => Kind::Changed,
@@ -326,7 +335,6 @@ impl Kind {
             | Refusal::NoSuchCharge { .. }
             | Refusal::ActualAmbiguous { .. }
             | Refusal::UsageAmbiguous { .. }
-            | Refusal::BlobTooLarge { .. }
             | Refusal::BlobMismatch { .. }
             | Refusal::TooManyScopes { .. } => Kind::Invalid,
             // The request is valid; a build with newer time zone data can execute it.

@@ -42,7 +42,8 @@ pub(super) fn routes() -> Vec<Route> {
             upload,
         )
         .retry_safety(RetrySafety::Bytes),
-        Route::streaming(Method::GET, "/v1/blobs/{id}", read, "Download a blob, or a range of it", any, download),
+        Route::streaming(Method::GET, "/v1/blobs/{id}", read, "Download a blob, or a range of it", any, download)
+            .problems(&[412, 416]),
     ]
 }
 
@@ -83,7 +84,7 @@ async fn upload(input: Streamed<(), UploadQuery>) -> Result<Created<BlobAnswer>,
     let Streamed { call, query, headers, body, .. } = input;
     let blobs = storage(&call)?;
     let media = headers.get(header::CONTENT_TYPE).map(|media| media.to_str().unwrap_or_default());
-    let boundary = media.and_then(|media| multer::parse_boundary(media).ok());
+    let boundary = boundary(media)?;
     let digest = repr_digest(&headers)?;
     let stream = Streamed::<()>::stream(body, &call);
     let (new, stream) = match boundary {
@@ -103,6 +104,15 @@ async fn upload(input: Streamed<(), UploadQuery>) -> Result<Created<BlobAnswer>,
     };
     let stored = blobs.put(&call.bursar(), new, stream).await.map_err(blob_problem)?;
     Ok(created(&stored))
+}
+
+/// Returns the boundary of a form; `None` if the body is the bytes of the blob.
+fn boundary(media: Option<&str>) -> Result<Option<String>, Problem> {
+    let Some(media) = media.filter(|media| media.to_ascii_lowercase().starts_with("multipart/form-data")) else {
+        return Ok(None);
+    };
+    let invalid = |_| Problem::invalid("content-type".into(), "the content type of a form must name its boundary");
+    multer::parse_boundary(media).map(Some).map_err(invalid)
 }
 
 /// Returns the answer to an upload.
@@ -208,8 +218,12 @@ pub(super) async fn answer(
         if_range: text(header::IF_RANGE),
     };
     let served = serve(&conditions, digest, size);
-    if served == Served::PreconditionFailed {
-        return Err(Problem::new(Kind::Changed, "the blob has other bytes than If-Match names"));
+    match served {
+        Served::PreconditionFailed => {
+            return Err(Problem::new(Kind::Changed, "the blob has other bytes than If-Match names"));
+        }
+        Served::Unsatisfiable => return Err(Problem::range_not_satisfiable(size)),
+        Served::Whole | Served::Part { .. } | Served::NotModified => {}
     }
     let status = StatusCode::from_u16(served.status()).unwrap_or(StatusCode::OK);
     let mut response = match served {
@@ -222,12 +236,7 @@ pub(super) async fn answer(
         Served::Whole if head => Response::new(Body::empty()),
         Served::Whole | Served::Part { .. } => bytes(call, &blob, served, size).await?,
         Served::NotModified => Response::new(Body::empty()),
-        Served::Unsatisfiable => {
-            let problem =
-                Problem::new(Kind::RangeNotSatisfiable, format!("the range begins after the last of {size} bytes"));
-            crate::reply::full_problem(&problem)
-        }
-        Served::PreconditionFailed => unreachable!("answered above"),
+        Served::PreconditionFailed | Served::Unsatisfiable => unreachable!("answered above"),
     };
     *response.status_mut() = status;
     let fields = response.headers_mut();

@@ -34,7 +34,8 @@ pub(super) fn routes() -> Vec<Route> {
             .example(json!({ "expires_in_ms": 3_600_000 })),
         Route::new(Method::GET, "/v1/links", Action::BlobsWrite, "List links, without their addresses", list).pages(),
         Route::new(Method::DELETE, "/v1/links/{id}", Action::BlobsWrite, "Revoke a link", revoke),
-        Route::streaming(Method::GET, "/l/{token}", Action::Public, "Download a blob by a link", any, open),
+        Route::streaming(Method::GET, "/l/{token}", Action::Public, "Download a blob by a link", any, open)
+            .problems(&[412, 416]),
         Route::streaming(
             Method::PUT,
             "/l/{token}",
@@ -103,6 +104,8 @@ struct ListQuery {
 async fn list(input: Input<(), ListQuery>) -> Result<Reply<Page<LinkInfo>>, Problem> {
     let limit = page_size(input.query.limit)?;
     let after: Option<KeyId> = cursor(input.query.cursor.as_deref())?;
+    // A link tells the id of its blob, so a worker must reach them all.
+    reach::check_listed(&input.call, None)?;
     let bursar = input.call.bursar();
     let after = after.map(|id| bursar::GrantId(id.0));
     let found = bursar.credentials().list(CredentialClass::Link, after, limit).await?;

@@ -2,7 +2,7 @@
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
-use bursar::{BlobId, Namespace};
+use bursar::{BlobId, Namespace, bounds::BLOB_BYTES_MAX};
 use bursar_blobs::{NewBlob, Progress};
 
 use super::{bytes, reach, storage};
@@ -14,6 +14,8 @@ use crate::route::{RetrySafety, Route};
 use crate::wire::problem::{Kind, Problem};
 
 const VERSION: &str = "1.0.0";
+/// The headers of every answer, also of problems.
+const EVERY: &[(&str, &str)] = &[("tus-resumable", VERSION), ("tus-version", VERSION)];
 const RESUMABLE: HeaderName = HeaderName::from_static("tus-resumable");
 const OFFSET: HeaderName = HeaderName::from_static("upload-offset");
 const LENGTH: HeaderName = HeaderName::from_static("upload-length");
@@ -26,37 +28,32 @@ const PART: &str = "application/offset+octet-stream";
 pub(super) fn routes() -> Vec<Route> {
     let write = Action::BlobsWrite;
     let (uploads, upload) = ("/v1/blobs/uploads", "/v1/blobs/uploads/{id}");
-    vec![
-        Route::streaming(
-            Method::OPTIONS,
-            uploads,
-            Action::Public,
-            "Tell what resumable uploads support (tus)",
-            "",
-            about,
-        ),
-        Route::streaming(Method::POST, uploads, write, "Begin a resumable upload (tus)", PART, begin)
-            .retry_safety(RetrySafety::Bytes),
-        Route::streaming(Method::GET, upload, write, "Tell how far a resumable upload has come (tus)", "", progress),
-        Route::streaming(Method::PATCH, upload, write, "Continue a resumable upload (tus)", PART, resume)
-            .retry_safety(RetrySafety::Bytes),
-        Route::streaming(Method::DELETE, upload, write, "Cancel a resumable upload (tus)", "", cancel)
-            .retry_safety(RetrySafety::Bytes),
-    ]
+    let about = Route::streaming(
+        Method::OPTIONS,
+        uploads,
+        Action::Public,
+        "Tell what resumable uploads support (tus)",
+        "",
+        about,
+    );
+    let progress =
+        Route::streaming(Method::GET, upload, write, "Tell how far a resumable upload has come (tus)", "", progress)
+            .problems(&[409, 412]);
+    let writes = [
+        Route::streaming(Method::POST, uploads, write, "Begin a resumable upload (tus)", PART, begin),
+        Route::streaming(Method::PATCH, upload, write, "Continue a resumable upload (tus)", PART, resume),
+        Route::streaming(Method::DELETE, upload, write, "Cancel a resumable upload (tus)", "", cancel),
+    ];
+    let writes = writes.into_iter().map(|route| route.retry_safety(RetrySafety::Bytes).problems(&[412]));
+    [about, progress].into_iter().chain(writes).map(|route| route.headers(EVERY)).collect()
 }
 
 type Fields = Vec<(HeaderName, HeaderValue)>;
 
-/// Returns the header that every answer has.
-fn fields() -> Fields {
-    vec![(RESUMABLE, HeaderValue::from_static(VERSION))]
-}
-
 async fn about(_: Streamed) -> Result<Headers<204>, Problem> {
-    let mut fields = fields();
-    fields.push((HeaderName::from_static("tus-version"), HeaderValue::from_static(VERSION)));
-    fields.push((HeaderName::from_static("tus-extension"), HeaderValue::from_static("creation,termination")));
-    Ok(Headers(fields))
+    let most = HeaderValue::from(BLOB_BYTES_MAX);
+    let extensions = HeaderValue::from_static("creation,termination");
+    Ok(Headers(vec![(HeaderName::from_static("tus-extension"), extensions), (HeaderName::from_static("tus-max-size"), most)]))
 }
 
 fn check_version(headers: &HeaderMap) -> Result<(), Problem> {
@@ -102,7 +99,7 @@ async fn begin(input: Streamed) -> Result<Headers<201>, Problem> {
         digest: None,
     };
     let id = storage(&call)?.begin(&call.bursar(), new).await.map_err(blob_problem)?;
-    let mut fields = fields();
+    let mut fields = Fields::new();
     let origin = call.origin.as_deref().unwrap_or_default();
     if let Ok(location) = HeaderValue::from_str(&format!("{origin}/v1/blobs/uploads/{id}")) {
         fields.push((header::LOCATION, location));
@@ -116,9 +113,8 @@ async fn begin(input: Streamed) -> Result<Headers<201>, Problem> {
 
 /// Returns the headers that tell how far an upload has come.
 fn told(progress: &Progress) -> Fields {
-    let mut fields = fields();
-    fields.push((OFFSET, HeaderValue::from(progress.offset)));
-    fields.push((LENGTH, HeaderValue::from(progress.size)));
+    let mut fields =
+        vec![(OFFSET, HeaderValue::from(progress.offset)), (LENGTH, HeaderValue::from(progress.size))];
     let id = progress.stored.as_ref().map(|stored| HeaderValue::from_str(&stored.blob.id.to_string()));
     if let Some(Ok(id)) = id {
         fields.push((BLOB, id));
@@ -150,5 +146,5 @@ async fn cancel(input: Streamed<BlobId, NoFields>) -> Result<Headers<204>, Probl
     check_version(&input.headers)?;
     reach::check_writable(&input.call, input.parameter).await?;
     storage(&input.call)?.cancel(&input.call.bursar(), input.parameter).await.map_err(blob_problem)?;
-    Ok(Headers(fields()))
+    Ok(Headers(Fields::new()))
 }
