@@ -80,7 +80,7 @@ fn random_request(random: &mut Random, created: &mut Created, step: usize, place
                 (0..=random.below(2)).map(|_| Charge::new(agent(random), random.below(700) as i64)).collect();
             let settle = Settle::Hold { ttl: Some(Span::from_millis(1 + random.below(30_000))) };
             let held = charges.iter().map(|charge| charge.amount).min().unwrap_or(0);
-            let on_expiry = if random.below(3) == 0 { OnExpiry::Charge(held / 2) } else { OnExpiry::Release };
+            let on_expiry = if random.below(3) == 0 { OnExpiry::Charge(held.min(9)) } else { OnExpiry::Release };
             Op::Submit(Command { charges, settle, on_expiry, ..Command::default() })
         }
         4 => Op::Submit(Command {
