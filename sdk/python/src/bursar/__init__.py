@@ -10,21 +10,39 @@ from bursar._sending import etag_of, was_replayed
 from bursar.client import AsyncClient, Client
 from bursar.errors import BursarError, ProblemError, Refused
 from bursar.events import AsyncEvents, Events, Happened, Progressed, Ready, Resync
+from bursar.worker import (
+    AsyncJobContext,
+    JobContext,
+    NonRetryableError,
+    RetryAfter,
+    Snooze,
+    Stop,
+    Worker,
+    WorkerReport,
+)
 
 __all__ = [
     "AsyncClient",
     "AsyncEvents",
     "AsyncHold",
+    "AsyncJobContext",
     "BursarError",
     "Client",
     "Events",
     "Happened",
     "Hold",
+    "JobContext",
+    "NonRetryableError",
     "ProblemError",
     "Progressed",
     "Ready",
     "Refused",
     "Resync",
+    "RetryAfter",
+    "Snooze",
+    "Stop",
+    "Worker",
+    "WorkerReport",
     "errors",
     "etag_of",
     "models",
