@@ -110,7 +110,7 @@ async def gate(payload: dict[str, list[Any]], ctx: AsyncJobContext) -> dict[str,
             ctx.usage(usage[place])
         if place < len(gates) and gates[place] is not None:
             file = FOLDER / gates[place]
-            while not file.exists() and not ctx.cancelled:  # noqa: ASYNC110: the protocol asks for polling.
+            while not file.exists() and not ctx.cancelled:
                 await asyncio.sleep(0.02)
         reason = ctx.signal.reason
         if reason is not None:
@@ -123,7 +123,8 @@ async def gate(payload: dict[str, list[Any]], ctx: AsyncJobContext) -> dict[str,
 @worker.job("block")
 async def block(payload: dict[str, int], ctx: AsyncJobContext) -> dict[str, int]:
     with Logged(ctx):
-        time.sleep(payload["ms"] / 1000)  # noqa: ASYNC251: it blocks the event loop on purpose.
+        # It blocks the event loop on purpose.
+        time.sleep(payload["ms"] / 1000)
         return {"attempt": ctx.attempt}
 
 

@@ -31,7 +31,7 @@ class OutcomeUnknown(BursarError):
 
     transient = True
 
-    def __init__(self, message: str, key: str | None) -> None:
+    def __init__(self, message: str, key: str | None = None) -> None:
         super().__init__(message)
         self.key = key
 
@@ -215,10 +215,6 @@ class UnknownOutcomeProblem(TransientProblem, OutcomeUnknown):
     """The server, or a proxy, does not know whether the request was executed."""
 
     word = "unknown-outcome"
-
-    def __init__(self, problem: Problem) -> None:
-        ProblemError.__init__(self, problem)
-        self.key: str | None = None
 
 
 def _all(base: type[ProblemError]) -> dict[str, type[ProblemError]]:

@@ -32,7 +32,7 @@ class Handler:
             try:
                 payload = self._validate(payload)
             except Exception as error:
-                raise NonRetryableError(str(error), kind="payload") from error
+                raise NonRetryableError(str(error), kind="payload") from None
         return (payload, context)[: self._arity]
 
     def end_of_result(self, result: Any, context: BaseContext) -> End:
