@@ -6,7 +6,7 @@ Run it with `uvicorn metered_api:app`. Settings: BURSAR_SERVER, BURSAR_TOKEN.
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Annotated
 
@@ -20,7 +20,7 @@ bursar = AsyncClient(os.environ["BURSAR_SERVER"], token=os.environ["BURSAR_TOKEN
 
 
 @asynccontextmanager
-async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+async def lifespan(_app: FastAPI) -> AsyncGenerator[None, None]:
     async with bursar:
         yield
 

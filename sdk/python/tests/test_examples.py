@@ -35,7 +35,7 @@ def test_first_worker(own_server: Server) -> None:
 
 @pytest.mark.parametrize("document", ["sdk/python/README.md", "docs/python.md"])
 def test_snippets_of_documents_run(own_server: Server, tmp_path: Path, document: str) -> None:
-    """Blocks after `<!-- run -->` are programs of their own; `first_worker.py` is one of them."""
+    """Blocks after `<!-- run -->` are programs of their own."""
     blocks = re.findall(r"<!-- run -->\n```python\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
     assert blocks
     for number, block in enumerate(blocks):
