@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import random
 import time
 import uuid
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar, cast
 from urllib.parse import urlsplit
@@ -35,6 +36,8 @@ ANSWER_BYTES_MAX = 64 << 20
 ATTEMPT_TIMEOUT = 15.0
 """The timeout of one attempt, in seconds; the time that the server may wait for jobs is added."""
 CONNECT_TIMEOUT = 5.0
+STALLED_TIMEOUT = 60.0
+"""How long an upload or a download may stand still, in seconds."""
 BACKOFF_MIN = 0.05
 BACKOFF_MAX = 5.0
 
@@ -98,11 +101,23 @@ def backoff(attempts: int) -> float:
     return most * (0.5 + random.random() / 2)
 
 
+@dataclass(frozen=True)
+class Upload:
+    """A body that is streamed instead of JSON."""
+
+    open: Callable[[], Iterator[bytes]]
+    """Begins to read the body."""
+    headers: Mapping[str, str]
+    repeatable: bool
+    """The body can be read again from its beginning."""
+
+
 class Sending(Generic[T]):
     """The attempts of one call."""
 
-    def __init__(self, options: Options, call: Call[T]) -> None:
+    def __init__(self, options: Options, call: Call[T], upload: Upload | None = None) -> None:
         self._call = call
+        self._upload = upload
         self._options = options
         self.key = self._choose_key()
         self._deadline = time.monotonic() + options.timeout + call.waits
@@ -130,12 +145,17 @@ class Sending(Generic[T]):
             headers["idempotency-key"] = self.key
         if self._options.if_match is not None and self._call.method != "GET":
             headers["if-match"] = self._options.if_match
-        if self.content is not None:
+        if self._upload is not None:
+            headers.update(self._upload.headers)
+        elif self.content is not None:
             headers["content-type"] = "application/json"
         return headers
 
     def begin(self) -> AttemptBody:
         """Begins an attempt."""
+        if self._upload is not None:
+            # An upload takes as long as it makes progress.
+            return AttemptBody(math.inf)
         until = min(self._deadline, time.monotonic() + ATTEMPT_TIMEOUT + self._call.waits)
         return AttemptBody(until)
 
@@ -167,6 +187,8 @@ class Sending(Generic[T]):
 
     def _retry_delay(self, error: Exception, response: httpx.Response | None) -> float | None:
         repeatable = self.key is not None or not self._call.needs_key
+        if self._upload is not None and not self._upload.repeatable:
+            return None
         if isinstance(error, ProblemError):
             if not error.transient or not (repeatable or not isinstance(error, UnknownOutcomeProblem)):
                 return None
@@ -200,7 +222,7 @@ class AttemptBody:
 
     @property
     def timeout(self) -> httpx.Timeout:
-        left = max(self._until - time.monotonic(), 0.001)
+        left = STALLED_TIMEOUT if self._until == math.inf else max(self._until - time.monotonic(), 0.001)
         return httpx.Timeout(left, connect=min(left, CONNECT_TIMEOUT))
 
     def add(self, part: bytes) -> None:
@@ -222,8 +244,8 @@ class SyncSender:
         self.http = http
         self.options = options
 
-    def send(self, call: Call[T]) -> T:
-        sending = Sending(self.options, call)
+    def send(self, call: Call[T], upload: Upload | None = None) -> T:
+        sending = Sending(self.options, call, upload)
         while True:
             response: httpx.Response | None = None
             try:
@@ -231,7 +253,7 @@ class SyncSender:
                 with self.http.stream(
                     sending.method,
                     sending.url,
-                    content=sending.content,
+                    content=sending.content if upload is None else upload.open(),
                     headers=sending.headers(),
                     timeout=body.timeout,
                 ) as response:
@@ -257,8 +279,8 @@ class AsyncSender:
         self.http = http
         self.options = options
 
-    async def send(self, call: Call[T]) -> T:
-        sending = Sending(self.options, call)
+    async def send(self, call: Call[T], upload: Upload | None = None) -> T:
+        sending = Sending(self.options, call, upload)
         while True:
             response: httpx.Response | None = None
             try:
@@ -266,7 +288,7 @@ class AsyncSender:
                 async with self.http.stream(
                     sending.method,
                     sending.url,
-                    content=sending.content,
+                    content=sending.content if upload is None else read_in_threads(upload.open()),
                     headers=sending.headers(),
                     timeout=body.timeout,
                 ) as response:
@@ -284,6 +306,12 @@ class AsyncSender:
             for item in page["items"]:
                 yield item
             next_call = after(call, page)
+
+
+async def read_in_threads(parts: Iterator[bytes]) -> AsyncIterator[bytes]:
+    """Reads a body without blocking the event loop."""
+    while (part := await asyncio.to_thread(next, parts, None)) is not None:
+        yield part
 
 
 def after(call: Call[Any], page: Mapping[str, Any]) -> Call[Any] | None:

@@ -12,6 +12,7 @@ from typing_extensions import Self, TypedDict, Unpack
 from bursar._hold import AsyncHold, Hold, hold_body
 from bursar._resources import AsyncResources, Resources
 from bursar._sending import LIMITS, AsyncSender, Options, SyncSender
+from bursar.blobs import AsyncBlobs, Blobs
 from bursar.events import AsyncEvents, Events
 from bursar.models import LimitBody
 
@@ -61,6 +62,7 @@ class Client(Resources):
     def _use(self, http: httpx.Client, options: Options) -> None:
         self._sender = SyncSender(http, options)
         super().__init__(self._sender)
+        self.blobs = Blobs(self._sender)
 
     def with_options(self, **options: Unpack[CallOptions]) -> Self:
         """Returns a client with other options, which shares the connections.
@@ -118,6 +120,7 @@ class AsyncClient(AsyncResources):
     def _use(self, http: httpx.AsyncClient, options: Options) -> None:
         self._sender = AsyncSender(http, options)
         super().__init__(self._sender)
+        self.blobs = AsyncBlobs(self._sender)
 
     def with_options(self, **options: Unpack[CallOptions]) -> Self:
         """Returns a client with other options, which shares the connections; see `Client.with_options`."""

@@ -169,6 +169,8 @@ class JobContext(BaseContext):
         super().__init__(job, fence, send_progress)
         self.client = client
         """A client with the token of the worker."""
+        self.blobs = client.blobs.recorded_by(self.made_blob)
+        """The blobs of the server. The job refers to those that it puts, when it succeeds."""
 
 
 class AsyncJobContext(BaseContext):
@@ -180,3 +182,5 @@ class AsyncJobContext(BaseContext):
         super().__init__(job, fence, send_progress)
         self.client = client
         """A client with the token of the worker."""
+        self.blobs = client.blobs.recorded_by(self.made_blob)
+        """The blobs of the server. The job refers to those that it puts, when it succeeds."""
