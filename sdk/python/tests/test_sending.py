@@ -24,6 +24,12 @@ def problem(word: str, status: int, **fields: object) -> tuple[int, dict[str, st
     return status, {"content-type": "application/problem+json"}, json.dumps(body).encode()
 
 
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retries follow soon."""
+    monkeypatch.setattr("bursar._sending.BACKOFF_MAX", 0.01)
+
+
 class Script:
     """Answers with one reply after the other; the last one is repeated."""
 
@@ -34,6 +40,7 @@ class Script:
         return self._replies.pop(0) if len(self._replies) > 1 else self._replies[0]
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_write_is_repeated_with_the_same_key(fake: Make) -> None:
     failures = [
         None,
@@ -52,6 +59,7 @@ def test_a_write_is_repeated_with_the_same_key(fake: Make) -> None:
     assert len(keys) == 1
 
 
+@pytest.mark.usefixtures("impatient")
 def test_the_asyncio_client_retries_alike(fake: Make) -> None:
     server = fake(Script(None, problem("overloaded", 503), problem("unknown-outcome", 504), ENQUEUED))
 
