@@ -19,11 +19,9 @@ DOCUMENT = HERE.parents[2] / "docs" / "openapi.json"
 PACKAGE = HERE.parent / "src" / "bursar"
 
 # Routes that the package implements by hand (streams), or that are not for programs.
-EXCLUDED = re.compile(
-    r"^/(api|livez|readyz|metrics|problems|v1/openapi\.json|v1/events|v1/blobs|v1/graphql|v1/ws)(/|$)"
-)
+EXCLUDED = re.compile(r"^(?!/v1/)|^/v1/(openapi\.json|events|blobs|graphql|ws)(/|$)")
 
-# The resource and the method of routes that do not follow the rule of `method_of`.
+# The resource and the method of routes that do not follow the rule of `name_of`.
 NAMED = {
     "GET /v1/activity": "journal.activity",
     "GET /v1/costs": "jobs.costs",
@@ -43,6 +41,7 @@ NAMED = {
     "POST /v1/holds": "holds.place",
     "DELETE /v1/grants/{id}": "grants.revoke",
     "DELETE /v1/keys/{id}": "keys.revoke",
+    "DELETE /v1/links/{id}": "links.revoke",
     "DELETE /v1/workers/{id}": "workers.revoke",
 }
 # The reports of workers, which the resource `work` has: one job by its id, or many in one request.

@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import httpx
 import pytest
-from conftest import FakeRequest, FakeServer
+from conftest import FakeRequest, FakeServer, Server
+from test_worker import ended, running, worker_of
 
-from bursar import AsyncClient, Client, errors
+from bursar import AsyncClient, AsyncJobContext, Client, errors
 from bursar.worker import JobContext
 
 DATA = bytes(range(256)) * 4096
@@ -51,7 +53,7 @@ class Store:
         if segments[1:] == ["meta"] or segments[1:] == ["restore"]:
             return answer(200, blob[1])
         if segments[1:] == ["link"]:
-            return answer(200, {"url": f"{self.url}/linked", "expires_at": None})
+            return answer(200, {"id": "key_1", "url": f"{self.url}/linked", "expires_at": None})
         return self._bytes(request, *blob)
 
     def _put(self, request: FakeRequest, query: dict[str, str]) -> Any:
@@ -129,8 +131,7 @@ def test_bytes_are_stored_once(store: Store, tmp_path: Path) -> None:
         client.blobs.add_reference(blob["id"], "invoice/7")
         assert store.server.requests[-1].path.endswith("/references/invoice%2F7")
         client.blobs.remove_reference(blob["id"], "invoice/7")
-        assert client.blobs.link(blob["id"], expires_in_ms=1000)["url"].endswith("/linked")
-        client.blobs.revoke_links(blob["id"])
+        assert client.blobs.link(blob["id"], expires_in_ms=1000).get("url") == f"{store.url}/linked"
         client.blobs.delete(blob["id"])
         assert client.blobs.restore(blob["id"])["id"] == blob["id"]
         with pytest.raises(errors.NotFound):
@@ -181,3 +182,55 @@ def test_a_job_refers_to_the_blobs_that_it_puts(store: Store) -> None:
         assert ctx.made_blobs() == [blob]
         client.blobs.put(b"not of the job")
         assert ctx.made_blobs() == [blob]
+
+
+def test_blobs_of_a_real_server(server: Server, client: Client, name: str) -> None:
+    data = DATA + name.encode()
+    blob = client.blobs.put(data, namespace=name, filename="a b.bin", metadata={"k": 1})
+    assert (blob.get("size"), blob.get("sha256")) == (len(data), hashlib.sha256(data).hexdigest())
+    assert blob["content_type"] == "application/octet-stream"
+    assert (blob.get("filename"), blob.get("metadata")) == ("a b.bin", {"k": 1})
+    assert client.blobs.put(iter([data[:7], data[7:]]), namespace=name)["id"] == blob["id"]
+    reader = client.blobs.get(blob["id"])
+    assert reader.read() == data
+    assert (reader.size, reader.content_type) == (len(data), "application/octet-stream")
+    live = [found["id"] for found in client.blobs.iterate(namespace=name, limit=1) if found["state"] == "live"]
+    assert live == [blob["id"]]
+    client.blobs.add_reference(blob["id"], "invoice/7")
+    assert client.blobs.meta(blob["id"]).get("references") == ["invoice/7"]
+    client.blobs.remove_reference(blob["id"], "invoice/7")
+    client.blobs.delete(blob["id"])
+    assert client.blobs.restore(blob["id"])["state"] == "live"
+
+    async def read() -> bytes:
+        async with server.async_client() as asynchronous:
+            copied = await asynchronous.blobs.put(data, namespace=name)
+            assert copied["id"] == blob["id"]
+            return await asynchronous.blobs.get(blob["id"]).read()
+
+    assert asyncio.run(read()) == data
+
+
+def test_a_link_needs_no_token(client: Client, name: str) -> None:
+    blob = client.blobs.put(name.encode(), namespace=name)["id"]
+    link = client.blobs.link(blob, expires_in_ms=600_000)
+    url = link.get("url") or ""
+    assert httpx.get(url, trust_env=False).content == name.encode()
+    client.blobs.revoke_link(link["id"])
+    assert httpx.get(url, trust_env=False).status_code >= 400
+
+
+def test_a_worker_puts_and_gets_blobs(server: Server, client: Client, name: str) -> None:
+    worker = worker_of(server, name)
+
+    @worker.job("upper")
+    async def upper(payload: str, ctx: AsyncJobContext) -> str:
+        text = await ctx.blobs.get(payload).read()
+        return (await ctx.blobs.put(text.upper(), namespace=name))["id"]
+
+    source = client.blobs.put(f"text {name}".encode(), namespace=name)["id"]
+    job = client.jobs.enqueue(queue=name, kind="upper", payload=source)["id"]
+    with running(worker):
+        made = str(ended(client, job)["result"])
+    assert client.blobs.get(made).read() == f"text {name}".upper().encode()
+    assert client.blobs.meta(made).get("jobs") == 1

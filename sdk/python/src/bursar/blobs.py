@@ -59,7 +59,9 @@ class PageOfBlobs(TypedDict):
 class Link(TypedDict):
     """An address that gives the bytes of a blob without a token."""
 
-    url: str
+    id: str
+    url: NotRequired[str | None]
+    """The address. It is returned once."""
     expires_at: NotRequired[str | None]
 
 
@@ -116,8 +118,8 @@ class BlobCalls:
         return Call("POST", path("v1", "blobs", id, "link"), body=body, idempotent=True)
 
     @staticmethod
-    def revoke_links(id: str) -> Call[None]:
-        return Call("DELETE", path("v1", "blobs", id, "links"), idempotent=True)
+    def revoke_link(id: str) -> Call[None]:
+        return Call("DELETE", path("v1", "links", id), idempotent=True)
 
 
 def upload_of(source: Source, options: PutOptions) -> Upload:
@@ -356,9 +358,9 @@ class Blobs:
         """Makes an address that gives the bytes without a token."""
         return self._sender.send(BlobCalls.link(id, expires_in_ms))
 
-    def revoke_links(self, id: str, /) -> None:
-        """Revokes all links of a blob."""
-        self._sender.send(BlobCalls.revoke_links(id))
+    def revoke_link(self, id: str, /) -> None:
+        """Revokes a link, by the id of the link."""
+        self._sender.send(BlobCalls.revoke_link(id))
 
 
 class AsyncBlobs:
@@ -419,4 +421,4 @@ class AsyncBlobs:
 
     async def revoke_links(self, id: str, /) -> None:
         """Revokes all links of a blob."""
-        await self._sender.send(BlobCalls.revoke_links(id))
+        await self._sender.send(BlobCalls.revoke_link(id))
