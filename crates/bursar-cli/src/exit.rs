@@ -50,6 +50,7 @@ pub(crate) fn for_problem(kind: Kind) -> Exit {
         Kind::Overloaded
         | Kind::Busy
         | Kind::Unavailable
+        | Kind::StorageUnavailable
         | Kind::NotReady
         | Kind::UnknownOutcome
         | Kind::TooManyBytes => Exit::Unavailable,
