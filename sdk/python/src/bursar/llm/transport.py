@@ -371,6 +371,6 @@ def without_sockets(resource: Any) -> Any:
     if hasattr(resource, "connect"):
         resource.connect = refuse_socket
     for name in ("realtime", "responses"):
-        if hasattr(type(resource), name):
+        if hasattr(resource.__class__, name):
             without_sockets(getattr(resource, name))
     return resource
