@@ -315,6 +315,11 @@ def test_what_has_no_bound_is_refused(client: Client, scope: str, provider: Make
         lambda: llm.responses.create(model="gpt-5-mini", input="x", previous_response_id="resp_1"),
         lambda: llm.responses.create(model="gpt-5-mini", input="x", background=True),
         lambda: llm.realtime.connect(model="gpt-realtime"),
+        lambda: llm.live,
+        lambda: llm.responses.connect(),
+        lambda: llm.beta.responses.connect(),
+        lambda: llm.beta.realtime.connect(model="gpt-realtime"),
+        lambda: llm.with_options(timeout=5).responses.connect(),
         lambda: llm.with_options(timeout=5).images.generate(model="gpt-image-1", prompt="a harbour"),
     ]
     for call in refused:

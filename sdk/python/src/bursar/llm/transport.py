@@ -11,6 +11,7 @@ import copy
 import json
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import cached_property
 from typing import Any, TypeVar, cast
 
 from bursar.client import AsyncClient, Client
@@ -324,9 +325,6 @@ def metered_class(base: type[Any], is_async: bool) -> type[Any]:
     """Returns a subclass of a provider's client that raises the errors of Bursar as they are. Copies of the client keep
     the class, and with it the transport."""
 
-    def refuse_socket(_self: Any) -> Any:
-        raise Unmetered("a websocket has no upper bound of its cost; use a client without Bursar for it")
-
     if is_async:
 
         async def request_async(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -349,4 +347,30 @@ def metered_class(base: type[Any], is_async: bool) -> type[Any]:
     for name in ("realtime", "live"):
         if hasattr(base, name):
             fields[name] = property(refuse_socket)
+    for name in ("responses", "beta"):
+        if isinstance(resource := base.__dict__.get(name), cached_property):
+            fields[name] = guarded(resource.func)
     return type(base.__name__, (base,), fields)
+
+
+def guarded(make: Callable[[Any], Any]) -> property:
+    """Returns the property of a resource without websockets."""
+
+    def get(self: Any) -> Any:
+        return without_sockets(make(self))
+
+    return property(get)
+
+
+def refuse_socket(*_args: Any, **_kwargs: Any) -> Any:
+    raise Unmetered("a websocket has no upper bound of its cost; use a client without Bursar for it")
+
+
+def without_sockets(resource: Any) -> Any:
+    """Returns a resource of a provider's client that opens no websockets, which would bypass the transport."""
+    if hasattr(resource, "connect"):
+        resource.connect = refuse_socket
+    for name in ("realtime", "responses"):
+        if hasattr(resource.__class__, name):
+            without_sockets(getattr(resource, name))
+    return resource
