@@ -66,6 +66,8 @@ impl Blobs {
         offset: u64,
         mut body: BodyStream,
     ) -> Result<Progress, BlobError> {
+        // Only the tenant of an upload may lock it, or learn that it is locked.
+        self.resumable(bursar, id).await?;
         let _continued = self.continue_only_here(id)?;
         let (blob, size) = self.resumable(bursar, id).await?;
         let over = bursar::Refusal::UploadOver { blob: id, state: blob.state };

@@ -176,6 +176,7 @@ fn retry_description(route: &Route) -> Option<&'static str> {
             Some("Safe to retry: if the response is lost, the leases in it expire and the jobs are leased again.")
         }
         RetrySafety::Bytes => Some("Safe to retry without a key: the same bytes are stored once."),
+        RetrySafety::Repeatable => Some("Safe to retry without a key: repeating it changes nothing more."),
         RetrySafety::Fence => {
             Some("Safe to retry without a key: the same report with the same fence gets the same answer.")
         }

@@ -63,6 +63,8 @@ pub(crate) enum RetrySafety {
     Fence,
     /// The bytes themselves: uploading the same ones again finds the first blob. An `Idempotency-Key` is ignored.
     Bytes,
+    /// Repeating the request changes nothing more. An `Idempotency-Key` is ignored.
+    Repeatable,
 }
 
 type Handler =

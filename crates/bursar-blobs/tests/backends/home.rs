@@ -32,7 +32,7 @@ impl Home {
     }
 
     pub(crate) async fn with(directory: tempfile::TempDir, backends: Backends, s3: Option<S3Settings>) -> Home {
-        let clock = Arc::new(ManualClock::at(Time::from_micros(1_800_000_000_000_000)));
+        let clock = Arc::new(ManualClock::at(Time::from_micros(4_000_000_000_000_000)));
         let url = format!("sqlite://{}", directory.path().join("bursar.db").display());
         let bursar = Bursar::options(&url).clock(clock.clone()).upkeep(None).open().await.unwrap();
         Home { bursar, blobs: Blobs::new(backends), clock, directory, s3 }

@@ -86,7 +86,7 @@ impl Site {
     }
 
     async fn with(engine: Engine, settings: impl FnOnce(&Path) -> Settings) -> Site {
-        let clock = Arc::new(ManualClock::at(Time::from_micros(1_800_000_000_000_000)));
+        let clock = Arc::new(ManualClock::at(Time::from_micros(4_000_000_000_000_000)));
         let server = TestServer::of(engine, Some(clock.clone()), settings).await;
         let (admin, user) = (server.key(TENANT, "admin").await, server.key(TENANT, "user").await);
         Site { server, clock, admin, user }

@@ -40,11 +40,14 @@ pub(super) fn routes() -> Vec<Route> {
         Route::streaming(Method::GET, upload, write, "Tell how far a resumable upload has come (tus)", "", progress)
             .problems(&[409, 412]);
     let writes = [
-        Route::streaming(Method::POST, uploads, write, "Begin a resumable upload (tus)", PART, begin),
-        Route::streaming(Method::PATCH, upload, write, "Continue a resumable upload (tus)", PART, resume),
-        Route::streaming(Method::DELETE, upload, write, "Cancel a resumable upload (tus)", "", cancel),
+        Route::streaming(Method::POST, uploads, write, "Begin a resumable upload (tus)", PART, begin)
+            .retry_safety(RetrySafety::Bytes),
+        Route::streaming(Method::PATCH, upload, write, "Continue a resumable upload (tus)", PART, resume)
+            .retry_safety(RetrySafety::Bytes),
+        Route::streaming(Method::DELETE, upload, write, "Cancel a resumable upload (tus)", "", cancel)
+            .retry_safety(RetrySafety::Repeatable),
     ];
-    let writes = writes.into_iter().map(|route| route.retry_safety(RetrySafety::Bytes).problems(&[412]));
+    let writes = writes.into_iter().map(|route| route.problems(&[412]));
     [about, progress].into_iter().chain(writes).map(|route| route.headers(EVERY)).collect()
 }
 

@@ -34,7 +34,7 @@ pub(super) fn routes() -> Vec<Route> {
         .example(json!({ "namespace": "media", "filename": "cat.png", "content_type": "image/png", "size": 1024,
                              "sha256": "0a".repeat(32) })),
         Route::new(Method::POST, "/v1/blobs/{id}/commit", write, "Complete a signed upload", commit)
-            .retry_safety(RetrySafety::Bytes)
+            .retry_safety(RetrySafety::Repeatable)
             .carries_payloads()
             .example(json!({})),
     ]

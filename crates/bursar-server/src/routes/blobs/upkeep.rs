@@ -15,7 +15,7 @@ use crate::wire::upload::{GcAnswer, GcBody, MoveAnswer, MoveBody, OrphanAnswer, 
 
 pub(super) fn routes() -> Vec<Route> {
     let manage = Action::BlobsManage;
-    let repeatable = RetrySafety::Bytes;
+    let repeatable = RetrySafety::Repeatable;
     vec![
         Route::new(Method::POST, "/v1/blobs/gc", manage, "Collect blobs that nothing needs any more", collect)
             .retry_safety(repeatable)
