@@ -3,12 +3,13 @@
 SHELL = /bin/sh
 CARGO = cargo
 
-.PHONY: help setup check test browser fmt bench-peers schemathesis attack container
+.PHONY: help setup check test browser sdks fmt bench-peers schemathesis attack container
 
 help:
-	@echo 'make setup   install what the tests need: a C compiler, PostgreSQL, curl, jq, Node.js and Chromium'
+	@echo 'make setup   install what the tests need: a C compiler, PostgreSQL, curl, jq, Node.js, Python and Chromium'
 	@echo 'make check   check format, lints, documentation, tidy rules and dependencies'
 	@echo 'make test    run setup, then every test and example'
+	@echo 'make sdks    test the SDKs and their workers, with the debug build'
 	@echo 'make browser test the dashboard in Chromium, with the debug build (tests/browser/run)'
 	@echo 'make fmt     format the sources'
 	@echo 'make schemathesis  test a throwaway server against its OpenAPI document (needs Python)'
@@ -27,6 +28,7 @@ setup:
 	command -v jq >/dev/null 2>&1 || need="$$need jq"; \
 	command -v node >/dev/null 2>&1 || need="$$need nodejs"; \
 	command -v npm >/dev/null 2>&1 || need="$$need npm"; \
+	python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || need="$$need python3 python3-venv"; \
 	[ -x /usr/bin/chromium ] || [ -x "$${CHROMIUM:-}" ] || need="$$need chromium"; \
 	if [ -z "$$need" ]; then exit 0; fi; \
 	if [ "$$(id -u)" = 0 ]; then sudo=''; else sudo='sudo'; fi; \
@@ -39,17 +41,28 @@ setup:
 	$$sudo apt-get update -q; \
 	$$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $$need
 
-check:
+check: setup
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --locked
 	$(CARGO) run -q --locked -p xtask -- tidy
 	$(CARGO) run -q --locked -p xtask -- deps
+	sdk/typescript/check
+	sdk/python/check
 
 test: setup
 	$(CARGO) test --workspace --locked --no-fail-fast
 	$(CARGO) build --locked
 	tests/browser/run
+	$(MAKE) sdks
+
+# The scenarios need the virtual environment that the tests of the Python SDK create.
+sdks: setup
+	$(CARGO) build --locked
+	$(CARGO) build --locked -p bursar-client --example scenario_worker
+	sdk/typescript/test
+	sdk/python/test
+	tests/workers/run
 
 # CHROMIUM is the path of the browser, if it is not Debian's.
 browser: setup

@@ -166,12 +166,14 @@ describe('live pages', () => {
     assert.equal(await first(), `/jobs/${id}`);
     assert.ok(await visitor.page.locator('button.news').isHidden());
     // Rows that were replaced can be selected like the first ones.
-    await visitor.page.getByRole('checkbox', { name: `Select ${id}` }).check();
+    const box = visitor.page.getByRole('checkbox', { name: `Select ${id}` });
+    await visitor.clickUntil(box, () => box.isChecked());
     assert.equal(await visitor.page.locator('.selected').innerText(), '1 selected');
     assert.ok(await visitor.page.locator('.actions').getByRole('button', { name: 'Retry' }).isEnabled());
-    await visitor.page.getByRole('checkbox', { name: 'Select all on this page' }).check();
+    const all = visitor.page.getByRole('checkbox', { name: 'Select all on this page' });
+    await visitor.clickUntil(all, () => all.isChecked());
     assert.match(await visitor.page.locator('.selected').innerText(), /^\d+ selected$/);
-    assert.ok(await visitor.page.getByRole('checkbox', { name: `Select ${id}` }).isChecked());
+    assert.ok(await box.isChecked());
     await closed(visitor);
   });
 
@@ -191,11 +193,12 @@ describe('live pages', () => {
   test('a form that is being filled in is left alone, and its part catches up afterwards', async () => {
     await api.budget('busy', { unit: 'usd', limits: LIFETIME });
     const visitor = await opened('/budgets/busy');
-    await visitor.page.locator('summary', { hasText: /^Credit$/ }).click();
-    await visitor.page.locator('form[action$="/credit"] [name=reason]').fill('half a sentence');
+    const form = visitor.page.locator('form[action$="/credit"]');
+    await visitor.clickUntil(visitor.page.locator('summary', { hasText: /^Credit$/ }), () => form.isVisible());
+    await form.locator('[name=reason]').fill('half a sentence');
     await api.post('/v1/budgets/busy/freeze', { reason: 'meanwhile' });
     await visitor.sees('#balances', 'meanwhile');
-    assert.equal(await visitor.page.locator('form[action$="/credit"] [name=reason]').inputValue(), 'half a sentence');
+    assert.equal(await form.locator('[name=reason]').inputValue(), 'half a sentence');
     assert.ok(!(await visitor.page.locator('h1').innerText()).includes('frozen'));
     await visitor.page.keyboard.press('Escape');
     await visitor.page.evaluate(() => document.activeElement.blur());

@@ -60,10 +60,8 @@ async function faultsOf(browser, server, paths, width) {
   const visitor = await Visitor.signedIn(browser, server, OPERATOR, { width, reducedMotion: 'reduce' });
   const faults = new Faults();
   for (const path of paths) {
-    const answer = await visitor.open(path);
+    const answer = await visitor.openFollowing(path);
     if (answer.status() !== 200) faults.add(path, [`status ${answer.status()}`]);
-    const live = await visitor.page.locator('body[data-events]').count();
-    if (live) await visitor.page.waitForSelector('#live.is-on');
     faults.add(path, await overflow(visitor.page));
     faults.add(path, await accessibilityFaults(visitor.page));
     await visitor.page.emulateMedia({ colorScheme: 'dark' });

@@ -62,9 +62,8 @@ describe('roles', () => {
       const shown = await visitor.page.locator('nav#nav li a').allInnerTexts();
       assert.deepEqual(shown.map((label) => label.trim()), labels);
       for (const label of labels) {
-        const answer = await visitor.open(PATHS[label]);
+        const answer = await visitor.openFollowing(PATHS[label]);
         assert.equal(answer.status(), 200, label);
-        if (await visitor.page.locator('body[data-events]').count()) await visitor.page.waitForSelector('#live.is-on');
         assert.deepEqual(visitor.taken(), [], label);
       }
       for (const label of WITHOUT(...labels)) {

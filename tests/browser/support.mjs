@@ -12,7 +12,7 @@ export const ROOT = resolve(HERE, '../..');
 export const PROGRAM = resolve(process.env.BURSAR_BIN ?? join(ROOT, 'target/debug/bursar'));
 export const OPERATOR = 'operator-token-of-the-browser-tests-0123456789';
 /** How long a test waits for a condition, in milliseconds. */
-export const PATIENCE = 15_000;
+export const PATIENCE = 30_000;
 
 /** Returns the environment without settings of the machine that runs the tests. */
 function environment(more) {
@@ -212,6 +212,8 @@ export class Visitor {
     visitor.context = await browser.newContext({ viewport, colorScheme: scheme, baseURL: server.url, ...options });
     visitor.context.setDefaultTimeout(PATIENCE);
     visitor.server = server;
+    visitor.follows = false;
+    await visitor.holdEvents();
     visitor.faults = [];
     visitor.requests = [];
     if (process.env.DASHBOARD_ASSETS) await visitor.useAssets(process.env.DASHBOARD_ASSETS);
@@ -226,6 +228,11 @@ export class Visitor {
     const value = encodeURIComponent(token);
     await visitor.context.addCookies([{ name: 'bursar_session', value, url: server.url, httpOnly: true, sameSite: 'Strict' }]);
     return visitor;
+  }
+
+  /** Leaves the event streams of pages without an answer unless the visitor follows events. */
+  async holdEvents() {
+    await this.context.route((url) => url.pathname === '/events', (route) => (this.follows ? route.continue() : undefined));
   }
 
   /** Serves style sheet and script from a folder, so that a change of them needs no build. */
@@ -261,16 +268,37 @@ export class Visitor {
     await Promise.all([this.page.waitForURL(`${this.server.url}/`), this.page.click('button:has-text("Sign in")')]);
   }
 
-  /** Opens a page and returns its answer. */
+  /**
+   * Opens a page that stays as it was loaded, and returns its answer. It gets no events: a refresh between the press and the
+   * release of a mouse button would replace the element, and the click would be lost.
+   */
   open(path) {
+    this.follows = false;
     return this.page.goto(path);
   }
 
-  /** Opens a page and waits until it follows events. */
+  /** Opens a page that follows events, if it is of this kind, and returns its answer. */
+  async openFollowing(path) {
+    this.follows = true;
+    const answer = await this.page.goto(path);
+    if (await this.page.locator('body[data-events]').count()) await this.page.waitForSelector('#live.is-on');
+    return answer;
+  }
+
+  /** Opens a page that must follow events, and waits until it does. */
   async openLive(path) {
-    const answer = await this.open(path);
+    this.follows = true;
+    const answer = await this.page.goto(path);
     await this.page.waitForSelector('#live.is-on');
     return answer;
+  }
+
+  /** Clicks a part of a page that follows events until the click took effect: a refresh may have replaced the part meanwhile. */
+  async clickUntil(target, effect) {
+    for (const end = Date.now() + PATIENCE; !(await effect()); ) {
+      if (Date.now() > end) throw new Error(`clicks on ${target} had no effect`);
+      await target.click();
+    }
   }
 
   /** Opens a form behind a button of the page, fills its fields and sends it. */

@@ -57,7 +57,7 @@ impl Context {
             return Err(Problem::new(Kind::Unusable, "there is no SQLite file"));
         }
         let options = args.config.options(url).read_only(true).upkeep(None);
-        Context::over(&options.open().await?, args)
+        Context::over(&options.open().await?, url, args)
     }
 
     /// Opens an existing database without creating or upgrading its tables: a mistyped path must not become a new
@@ -76,15 +76,17 @@ impl Context {
     async fn start(args: &ConfiguredArgs, url: &str, migrate: bool) -> Result<Context, Problem> {
         // A short-lived command runs no background maintenance.
         let bursar = args.config.options(url).migrate(migrate).upkeep(None).open().await?;
-        Context::over(&bursar, args)
+        Context::over(&bursar, url, args)
     }
 
-    fn over(bursar: &Bursar, args: &ConfiguredArgs) -> Result<Context, Problem> {
+    fn over(bursar: &Bursar, url: &str, args: &ConfiguredArgs) -> Result<Context, Problem> {
         let name = std::env::var("USER").ok().filter(|user| !user.is_empty()).unwrap_or_else(|| "operator".to_owned());
         let tenant = args.tenant.clone().unwrap_or_default();
         let meter = args.config.meter.clone();
         let invalid = |error: bursar::meter::MeterError| Problem::invalid("meter".into(), format!("meter: {error}"));
-        let local = InProcess::new(Local::new(bursar.clone(), name.clone(), meter).map_err(invalid)?);
+        let local = InProcess::new(
+            Local::new(bursar.clone(), name.clone(), meter, Some(args.config.blobs.open(url)?)).map_err(invalid)?,
+        );
         // A call inside the process cannot be lost on the way, so it is not retried.
         let client = Client::over(local, "http://in-process")?.once().tenant(tenant.clone());
         let bursar = bursar.in_context(bursar::Context::of(tenant.clone()).by(Actor::User(name)));

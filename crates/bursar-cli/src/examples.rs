@@ -29,7 +29,11 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("budget spent", &["bursar budget spent org:acme --from 2026-11-01T00:00:00Z"]),
     (
         "hold place",
-        &["bursar hold place agent:scout=0.50usd --ttl 10m", "bursar hold place agent:scout=50k --key order-7"],
+        &[
+            "bursar hold place agent:scout=0.50usd --ttl 10m",
+            "bursar hold place agent:scout=50k --key order-7",
+            "bursar hold place agent:scout=0.50usd --on-expiry-charge 0.20usd",
+        ],
     ),
     ("hold show", &["bursar hold show $HOLD"]),
     ("hold list", &["bursar hold list agent:scout"]),

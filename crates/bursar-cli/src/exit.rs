@@ -39,14 +39,18 @@ pub(crate) fn for_problem(kind: Kind) -> Exit {
         Kind::Refused | Kind::QuotaExceeded => Exit::Refused,
         Kind::UnknownScope | Kind::NotFound => Exit::NotFound,
         Kind::AlreadySettled | Kind::LeaseLost | Kind::Conflict | Kind::Changed => Exit::Conflict,
-        Kind::Invalid | Kind::TooLarge | Kind::HeadTooLarge | Kind::MethodNotAllowed | Kind::UnsupportedMediaType => {
-            Exit::Usage
-        }
+        Kind::Invalid
+        | Kind::TooLarge
+        | Kind::HeadTooLarge
+        | Kind::MethodNotAllowed
+        | Kind::UnsupportedMediaType
+        | Kind::RangeNotSatisfiable => Exit::Usage,
         Kind::Unauthorized | Kind::Forbidden => Exit::Denied,
         Kind::TooManyAttempts | Kind::Timeout | Kind::Unusable => Exit::Failed,
         Kind::Overloaded
         | Kind::Busy
         | Kind::Unavailable
+        | Kind::StorageUnavailable
         | Kind::NotReady
         | Kind::UnknownOutcome
         | Kind::TooManyBytes => Exit::Unavailable,

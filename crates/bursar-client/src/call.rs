@@ -224,6 +224,53 @@ impl Call {
     }
 }
 
+impl Client {
+    /// Starts a request that is sent once, with the token and the tenant.
+    pub(crate) fn stream_request(&self, method: Method, path: &Path) -> Result<hyper::http::request::Builder, Error> {
+        let uri = format!("{}{}", self.shared.base, path.as_str());
+        let mut request = Request::builder().method(method).uri(uri);
+        if let Some(bearer) = self.bearer()? {
+            request = request.header(AUTHORIZATION, bearer);
+        }
+        if let Some(tenant) = &self.options.tenant {
+            request = request.header("bursar-tenant", tenant.as_str());
+        }
+        Ok(request)
+    }
+
+    /// Sends a request with a stream, and returns the answer if it is a success.
+    pub(crate) async fn send_stream(&self, request: Request<Body>) -> Result<Response<Body>, Error> {
+        let reading = request.method() == Method::GET;
+        let url = || self.shared.base.clone();
+        let response =
+            self.shared.transport.send_stream(request).await.map_err(|error| match error.sent && !reading {
+                true => Error::UnknownOutcome { key: None, source: error.source },
+                false => Error::Unreachable { url: url(), source: error.source },
+            })?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let (_, bytes) = read_body(response).await.map_err(|_| self.not_a_problem(status))?;
+        Err(problem(status, &bytes).map_or_else(|| self.not_a_problem(status), Error::from))
+    }
+
+    fn not_a_problem(&self, status: StatusCode) -> Error {
+        let (url, status) = (self.shared.base.clone(), status.as_u16());
+        Error::Unreadable { url, status, detail: NOT_A_PROBLEM.to_owned() }
+    }
+
+    /// Reads the whole answer to a request with a stream.
+    pub(crate) async fn read_answer<T: DeserializeOwned>(&self, response: Response<Body>) -> Result<T, Error> {
+        let status = response.status();
+        let (_, bytes) = read_body(response).await.map_err(|_| self.not_a_problem(status))?;
+        serde_json::from_slice(&bytes).map_err(|error| {
+            let (url, status) = (self.shared.base.clone(), status.as_u16());
+            Error::Unreadable { url, status, detail: error.to_string() }
+        })
+    }
+}
+
 /// Reads the whole body of an answer.
 async fn read_body(response: Response<Body>) -> Result<(hyper::http::response::Parts, Bytes), AttemptError> {
     let (head, body) = response.into_parts();

@@ -27,7 +27,7 @@ type Connector = HttpConnector;
 
 /// A transport over the network.
 #[derive(Clone, Debug)]
-pub struct Http(Client<Connector, Full<Bytes>>);
+pub struct Http(Client<Connector, Body>);
 
 impl Http {
     /// A transport with its own connection pool.
@@ -60,7 +60,11 @@ fn connector(http: HttpConnector) -> Connector {
 
 impl Transport for Http {
     fn send(&self, request: Request<Bytes>) -> BoxFuture<'static, Result<Response<Body>, TransportError>> {
-        let answer = self.0.request(request.map(Full::new));
+        self.send_stream(request.map(|bytes| Full::new(bytes).map_err(|never| match never {}).boxed_unsync()))
+    }
+
+    fn send_stream(&self, request: Request<Body>) -> BoxFuture<'static, Result<Response<Body>, TransportError>> {
+        let answer = self.0.request(request);
         async move {
             match answer.await {
                 Ok(response) => Ok(response.map(|body| {

@@ -37,6 +37,7 @@ mod remote_source;
 mod sse;
 mod transport;
 
+pub use bursar_core::blob::Sha256Digest;
 pub use bursar_core::budget::{Budget, HoldPolicy, Limit};
 pub use bursar_core::credential::{BlobCapabilities, Capabilities, Pattern};
 pub use bursar_core::hold::HoldState;
@@ -52,7 +53,7 @@ pub use bursar_core::window::{Window, Zone};
 pub use bursar_wire as wire;
 pub use bursar_wire::budget::BudgetBody;
 pub use bursar_wire::command::{ChargeBody, CommandBody, SettleWord};
-pub use bursar_wire::hold::{CommitBody, HoldBody};
+pub use bursar_wire::hold::{CommitBody, HoldBody, OnExpiryBody};
 pub use bursar_wire::job::JobBody;
 pub use bursar_wire::problem::{Kind, Problem, ViolationAnswer};
 pub use bursar_worker::{
@@ -61,8 +62,8 @@ pub use bursar_worker::{
 
 pub use crate::answered::Answered;
 pub use crate::api::{
-    BlobQuery, Blobs, Budgets, Commands, Credentials, Dead, FiguresPeriod, Grants, Holds, JobQuery, Jobs, Journal,
-    JournalQuery, Meter, Namespaces, Queues, ReadyAnswer, Schedules, Tenants, Work,
+    BlobQuery, Blobs, Budgets, Commands, Credentials, Dead, Download, FiguresPeriod, Grants, Holds, JobQuery, Jobs,
+    Journal, JournalQuery, Meter, Namespaces, Queues, ReadyAnswer, Schedules, Tenants, Upload, Work,
 };
 pub use crate::client::Client;
 pub use crate::error::Error;

@@ -13,6 +13,7 @@
 
 mod blob;
 mod charged;
+mod defaults;
 mod journal;
 mod kind;
 mod set_back;
@@ -21,15 +22,15 @@ mod stream;
 use serde::{Deserialize, Serialize};
 
 pub use self::blob::{GrownBlob, StartedBlob, StoredBlob};
-use self::charged::is_zero;
 pub use self::charged::{Charged, Left};
+use self::defaults::{is_false, is_never, is_null, is_zero, never};
 pub use self::journal::{Acted, Batch, Entry, KeyUse, Links, Recorded, RecordedAction};
 pub use self::set_back::ClockCorrection;
 pub use self::stream::Stream;
 use crate::blob::{NamespaceConfig, Reference};
 use crate::budget::{Budget, Cover};
 use crate::grant::TokenDigest;
-use crate::hold::{ClampedTtl, Uncovered};
+use crate::hold::{ClampedTtl, OnExpiry, Uncovered};
 use crate::id::{BlobId, GrantId, HoldId, JobId};
 use crate::job::{JobError, JobSpec, QueueConfig, ScheduleSpec};
 use crate::name::{Backend, LeaseOwner, Namespace, Purpose, Queue, ScheduleName, Scope, Subject, WorkerName};
@@ -65,6 +66,9 @@ pub enum Event {
         /// The requested time to live, if the budgets changed it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         clamped: Option<ClampedTtl>,
+        /// What its expiry does.
+        #[serde(default, skip_serializing_if = "OnExpiry::is_release")]
+        on_expiry: OnExpiry,
     },
     /// The actual units of a hold were posted.
     #[serde(rename = "hold.committed")]
@@ -97,6 +101,9 @@ pub enum Event {
         at: Time,
         /// The scopes it held units on.
         scopes: Vec<Scope>,
+        /// The units of each charge that the expiry posted.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        charged: i64,
     },
     /// A hold was extended.
     #[serde(rename = "hold.extended")]
@@ -581,20 +588,4 @@ pub enum Event {
         #[serde(default = "never", skip_serializing_if = "is_never")]
         next_at: Time,
     },
-}
-
-fn is_false(flag: &bool) -> bool {
-    !flag
-}
-
-fn never() -> Time {
-    Time::NEVER
-}
-
-fn is_never(time: &Time) -> bool {
-    *time == Time::NEVER
-}
-
-fn is_null(payload: &Payload) -> bool {
-    *payload == Payload::default()
 }

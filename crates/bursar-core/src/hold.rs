@@ -43,14 +43,49 @@ pub struct Hold {
     pub last: Option<BatchId>,
     /// What its commit posted beyond the held units, if anything.
     pub beyond: Option<Uncovered>,
+    /// What its expiry does. Stored after the fields above, which are version 1 of the row.
+    #[serde(skip)]
+    pub on_expiry: OnExpiry,
 }
 
-/// What a commit posted beyond a hold: an overrun, or all of a late commit. It counts for the instant of the commit.
+/// What the expiry of a hold does to its units.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnExpiry {
+    /// They are freed.
+    #[default]
+    Release,
+    /// This many of each charge are posted at the instant of expiry, the others are freed. A later commit corrects them
+    /// to the actual units.
+    Charge(i64),
+}
+
+impl OnExpiry {
+    /// Returns the units of each charge that the expiry posts.
+    pub fn units(self) -> i64 {
+        match self {
+            OnExpiry::Release => 0,
+            OnExpiry::Charge(amount) => amount,
+        }
+    }
+
+    pub(crate) fn is_release(&self) -> bool {
+        *self == OnExpiry::Release
+    }
+
+    pub(crate) fn posts_nothing(&self) -> bool {
+        self.units() == 0
+    }
+}
+
+/// What a commit posted beyond a hold: an overrun, or what a late commit added to the charge at expiry. It counts for the
+/// instant of the commit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Uncovered {
     /// The instant of the commit.
     pub at: Time,
-    /// The units not credited yet, by scope. Empty for a late commit, of which all units are beyond the hold.
+    /// The units not credited yet, by scope. Empty for the late commit of a hold whose expiry posted nothing: all of its
+    /// units are beyond the hold.
     pub left: BTreeMap<Scope, i64>,
 }
 
@@ -134,7 +169,7 @@ pub enum HoldState {
     Committed,
     /// Its units were freed.
     Released,
-    /// It expired, which freed its units.
+    /// It expired, which freed its units or posted some of them.
     Expired,
 }
 
@@ -167,17 +202,42 @@ impl Hold {
         sums(self.charges.iter(), |charge| charge.amount).expect("the sums were checked when the hold was placed")
     }
 
+    /// Returns the units that its expiry posts on each scope, ancestors included. Empty if it posts none.
+    pub fn expiry_totals(&self) -> BTreeMap<Scope, i64> {
+        let units = self.on_expiry.units();
+        let charges = self.charges.iter().filter(|_| units != 0);
+        sums(charges, |_| units).expect("at most as many units as the hold has are posted")
+    }
+
+    /// Returns whether it was committed after its expiry.
+    fn is_late(&self) -> bool {
+        self.beyond.as_ref().is_some_and(|beyond| self.expires_at <= beyond.at)
+    }
+
+    /// Returns whether its commit was late and posted all of its units, because the expiry had posted none.
+    pub(crate) fn is_beyond(&self) -> bool {
+        self.is_late() && self.on_expiry.posts_nothing()
+    }
+
+    /// Returns the instant that the units posted within the hold count for: when it was placed, or its expiry if that
+    /// posted them.
+    pub(crate) fn covered_at(&self, now: Time) -> Time {
+        let expired = self.is_late() || self.state_at(now) == HoldState::Expired;
+        if expired && !self.on_expiry.posts_nothing() { self.expires_at } else { self.placed_at }
+    }
+
     /// Splits a credit of `amount` units on one of its scopes by the instants of the spend it reverses: first what was
     /// posted at the commit, beyond the hold, then what the hold covered.
-    pub(crate) fn credited(&self, scope: &Scope, amount: i64) -> [(Time, i64); 2] {
+    pub(crate) fn credited(&self, scope: &Scope, amount: i64, now: Time) -> [(Time, i64); 2] {
         let beyond = match &self.beyond {
             _ if Mutant::CreditAtPlacing.on() => 0,
             None => 0,
-            Some(beyond) if self.expires_at <= beyond.at => amount,
+            Some(_) if self.is_beyond() => amount,
             Some(beyond) => beyond.left.get(scope).copied().unwrap_or(0).min(amount),
         };
-        let at = self.beyond.as_ref().map_or(self.placed_at, |beyond| beyond.at);
-        [(at, beyond), (self.placed_at, amount - beyond)]
+        let covered_at = self.covered_at(now);
+        let at = self.beyond.as_ref().map_or(covered_at, |beyond| beyond.at);
+        [(at, beyond), (covered_at, amount - beyond)]
     }
 
     /// Returns the expiry after an extension by `by`, at most `life_until`.

@@ -28,6 +28,9 @@ pub struct LiveCharge {
     pub placed_at: Time,
     /// The units it holds on this scope.
     pub amount: i64,
+    /// The units that its expiry posts on this scope. Stored apart from the fields above, which are version 1 of the row.
+    #[serde(skip)]
+    pub on_expiry: i64,
 }
 
 impl LiveCharge {

@@ -39,6 +39,10 @@ mutants! {
     ForgetRecent = "forget-recent",
     /// A late commit is acknowledged but not charged.
     ForgetLateCommit = "forget-late-commit",
+    /// The units that the expiry of a hold charges are not posted.
+    ForgetExpiryCharge = "forget-expiry-charge",
+    /// A late commit is charged in full although the expiry of the hold has charged some of it.
+    ChargeExpiryTwice = "charge-expiry-twice",
     /// A late commit is charged although the hold's policy refuses it.
     ChargeLateAnyway = "charge-late-anyway",
     /// The units that a commit did not use stay held.

@@ -20,6 +20,7 @@ use crate::budget::{Budget, Cover, Limit};
 use crate::context::Context;
 use crate::credential::is_credential;
 use crate::grant::{Token, TokenDigest};
+use crate::hold::OnExpiry;
 use crate::id::{GrantId, HoldId, JobId};
 use crate::job::{
     Finish, HeartbeatItem, JobSpec, LeaseRequest, QueueConfig, ScheduleSpec, check_delay, check_priority,
@@ -254,6 +255,9 @@ pub struct Command {
     pub charges: Vec<Charge>,
     /// Whether the charges are posted at once or held.
     pub settle: Settle,
+    /// What the expiry of the hold does.
+    #[serde(skip_serializing_if = "OnExpiry::is_release")]
+    pub on_expiry: OnExpiry,
     /// The grants to redeem.
     pub redeem: Vec<Redemption>,
     /// The jobs to enqueue.

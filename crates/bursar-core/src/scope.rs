@@ -19,7 +19,8 @@
 //!   transaction commits the fold and the requests on the scope are loaded and decided again, without being refused.
 //!
 //! A hold is therefore expired from the instant of its expiry. The `hold.expired` event that maintenance writes later
-//! only records it.
+//! only records it. If the expiry of the hold posts units, folding posts them, for the instant of expiry: the charge has
+//! all that is needed, so no other row has to be locked.
 //!
 //! # Time does not go back
 //!
@@ -40,6 +41,7 @@ mod define;
 mod due;
 mod line;
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -96,6 +98,9 @@ pub struct ScopeState {
     /// Whether the budget changed since it was loaded and must be written.
     #[serde(skip)]
     pub redefined: bool,
+    /// Postings of expired holds that are folded and not stored yet. They are stored together with the row.
+    #[serde(skip)]
+    pub expiry_postings: Vec<Posting>,
 }
 
 /// A position in the order of postings on a scope: instant, then number.
@@ -151,6 +156,7 @@ impl Default for ScopeState {
             awaited: 0,
             budget: None,
             redefined: false,
+            expiry_postings: Vec::new(),
         }
     }
 }
@@ -203,7 +209,9 @@ impl ScopeState {
     /// and advanced again.
     pub fn advance(&mut self, now: Time, due: &Due, query: &DueQuery) -> bool {
         let mut ready = true;
+        let mut evictions = Vec::new();
         if query.charges_after.is_some() {
+            evictions.extend(self.balances.iter().map(|balance| balance.next_eviction));
             let charges = self.due_charges(&due.charges, now);
             for charge in &charges.items {
                 self.fold(charge);
@@ -217,8 +225,10 @@ impl ScopeState {
             }
         }
         for (place, postings) in &due.postings {
-            ready &= self.balances[*place].evict(postings);
+            let postings = self.with_expiry_postings(*place, postings, now);
+            ready &= self.balances[*place].evict(&postings);
         }
+        self.evict_expiry_postings(now, due, &evictions);
         if ready {
             self.seen = self.seen.max(now);
             for balance in &mut self.balances {
@@ -238,13 +248,84 @@ impl ScopeState {
         }
     }
 
-    /// Takes the units of an expired hold out of every balance.
+    /// Takes the units of an expired hold out of every balance, and posts those that its expiry charges.
     fn fold(&mut self, charge: &LiveCharge) {
+        let charged = charge.on_expiry * i64::from(!Mutant::ForgetExpiryCharge.on());
+        let posting = (charged != 0).then(|| self.next_posting(charge.expires_at, charged, Some(charge.hold)));
         for balance in &mut self.balances {
             balance.refill(charge.expires_at);
-            balance.settle(charge.placed_at, charge.amount * i64::from(!Mutant::CountExpired.on()), &[]);
+            if posting.is_some() {
+                // The posting counts in the calendar window of the expiry, which may begin only after the stored one.
+                balance.start_window(charge.expires_at);
+            }
+            let held = charge.amount * i64::from(!Mutant::CountExpired.on());
+            balance.settle(charge.placed_at, held, posting.as_slice());
         }
+        self.expiry_postings.extend(posting);
         self.folded = (charge.expires_at, charge.hold);
+    }
+
+    /// Takes postings that were just folded out of rolling balances that they have left already and that no stored posting
+    /// leaves. `evictions` are the lower bounds before the fold.
+    fn evict_expiry_postings(&mut self, now: Time, due: &Due, evictions: &[Time]) {
+        if self.expiry_postings.is_empty() {
+            return;
+        }
+        for (place, bound) in evictions.iter().enumerate() {
+            if due.postings.iter().any(|(evicted, _)| *evicted == place) {
+                continue;
+            }
+            let none = DueStep::default();
+            let postings = self.with_expiry_postings(place, &none, now);
+            self.balances[place].evict(&postings);
+            let balance = &mut self.balances[place];
+            balance.next_eviction = balance.next_eviction.min(*bound);
+        }
+    }
+
+    /// Merges postings that have left a rolling balance with those that were just folded, which the store does not have
+    /// yet.
+    fn with_expiry_postings<'a>(
+        &self,
+        place: usize,
+        stored: &'a DueStep<Posting>,
+        now: Time,
+    ) -> Cow<'a, DueStep<Posting>> {
+        let balance = &self.balances[place];
+        let (Window::Rolling { length }, false) = (&balance.window, self.expiry_postings.is_empty()) else {
+            return Cow::Borrowed(stored);
+        };
+        let mut merged = stored.clone();
+        let mark = |posting: &Posting| (posting.at, posting.seq);
+        // If more of the stored postings have left, only those before the next unread one may be taken out.
+        let until = match stored.items.last() {
+            Some(last) if stored.more => mark(last),
+            _ => (now.before(*length), u64::MAX),
+        };
+        for posting in self.expiry_postings.iter().filter(|posting| mark(posting) > balance.evicted) {
+            if mark(posting) <= until {
+                merged.items.push(posting.clone());
+            } else {
+                merged.next = merged.next.min(posting.at);
+            }
+        }
+        merged.items.sort_by_key(mark);
+        Cow::Owned(merged)
+    }
+
+    /// Adds the postings that are not stored yet to the history of a window that is opened at `bounds`.
+    pub fn add_expiry_postings(&self, bounds: Bounds, history: &mut WindowHistory) {
+        let counted = |posting: &&Posting| (posting.at, posting.seq) > bounds.after && posting.at < bounds.until;
+        for posting in self.expiry_postings.iter().filter(counted) {
+            history.posted += posting.amount;
+            history.oldest = Some(history.oldest.map_or(posting.at, |oldest| oldest.min(posting.at)));
+        }
+    }
+
+    /// Returns the units posted in `[from, to)` by expiries that are not stored yet.
+    pub fn posted_by_expiry(&self, from: Time, to: Time) -> i64 {
+        let within = self.expiry_postings.iter().filter(|posting| from <= posting.at && posting.at < to);
+        within.map(|posting| posting.amount).sum()
     }
 
     /// Returns whether the charge of a hold is folded and no longer counts.

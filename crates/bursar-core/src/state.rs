@@ -377,6 +377,14 @@ impl Workspace {
         }
     }
 
+    /// Adds the postings of expired holds that were folded into changed scopes. Called before the rows are written.
+    pub fn take_expiry_postings(&mut self) {
+        for (key, slot) in self.scopes.slots.iter_mut().filter(|(_, slot)| slot.changed) {
+            let Some(row) = &mut slot.value else { continue };
+            self.postings.extend(row.expiry_postings.drain(..).map(|posting| (key.clone(), posting)));
+        }
+    }
+
     /// Returns the row for the journal, if any request had an effect.
     pub fn take_batch(&mut self) -> Option<Batch> {
         if self.entries.is_empty() {

@@ -46,7 +46,10 @@ impl Local {
     }
 
     /// Handles one request.
-    pub async fn answer(&self, request: Request<Body>) -> Response {
-        pipeline::handle(&self.0, request, Peer(IpAddr::V4(Ipv4Addr::LOCALHOST))).await
+    pub async fn answer<B>(&self, request: Request<B>) -> Response
+    where
+        B: axum::body::HttpBody<Data = bytes::Bytes, Error: Into<axum::BoxError>> + Send + 'static,
+    {
+        pipeline::handle(&self.0, request.map(Body::new), Peer(IpAddr::V4(Ipv4Addr::LOCALHOST))).await
     }
 }

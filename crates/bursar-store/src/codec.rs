@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bursar_core::blob::{Blob, BlobState};
 use bursar_core::budget::Budget;
 use bursar_core::grant::{Grant, GrantState};
-use bursar_core::hold::{Hold, HoldState};
+use bursar_core::hold::{Hold, HoldState, OnExpiry};
 use bursar_core::job::Job;
 use bursar_core::name::Name;
 use bursar_core::payload::Payload;
@@ -111,6 +111,17 @@ pub(crate) trait Packed: Serialize + Sized {
 
 impl Packed for Hold {
     const WHAT: &'static str = "hold";
+
+    fn append_added(&self, buffer: &mut Vec<u8>) {
+        if self.on_expiry != OnExpiry::Release {
+            append(&self.on_expiry, buffer);
+        }
+    }
+
+    fn read_added(&mut self, bytes: &[u8]) -> postcard::Result<()> {
+        self.on_expiry = postcard::from_bytes(bytes)?;
+        Ok(())
+    }
 }
 
 impl Packed for Blob {
@@ -122,11 +133,28 @@ impl Packed for ScopeState {
 
     fn append_to(&self, buffer: &mut Vec<u8>) {
         if self.balances.iter().all(Balance::is_stored) {
-            return encode(self, buffer);
+            encode(self, buffer);
+        } else {
+            let mut stored = self.clone();
+            stored.balances.retain(Balance::is_stored);
+            encode(&stored, buffer);
         }
-        let mut stored = self.clone();
-        stored.balances.retain(Balance::is_stored);
-        encode(&stored, buffer);
+        self.append_added(buffer);
+    }
+
+    /// Appends what the expiries of the charges in the row post, in their order.
+    fn append_added(&self, buffer: &mut Vec<u8>) {
+        if self.recent.iter().any(|charge| charge.on_expiry != 0) {
+            append(&self.recent.iter().map(|charge| charge.on_expiry).collect::<Vec<_>>(), buffer);
+        }
+    }
+
+    fn read_added(&mut self, bytes: &[u8]) -> postcard::Result<()> {
+        let added: Vec<i64> = postcard::from_bytes(bytes)?;
+        for (charge, on_expiry) in self.recent.iter_mut().zip(added) {
+            charge.on_expiry = on_expiry;
+        }
+        Ok(())
     }
 }
 

@@ -94,7 +94,8 @@ impl Report {
                 let same = hold.tenant == key.0
                     && hold.expires_at == charge.expires_at
                     && hold.placed_at == charge.placed_at
-                    && hold.totals().get(&key.1) == Some(&charge.amount);
+                    && hold.totals().get(&key.1) == Some(&charge.amount)
+                    && hold.expiry_totals().get(&key.1).copied().unwrap_or(0) == charge.on_expiry;
                 if same {
                     return;
                 }

@@ -3,7 +3,7 @@
 use bursar_core::answer::{Enqueued, Placed, Redeemed};
 use bursar_core::context::Context;
 use bursar_core::event::{Charged, Left};
-use bursar_core::hold::HoldState;
+use bursar_core::hold::{HoldState, OnExpiry};
 use bursar_core::id::{CommandId, HoldId, JobId};
 use bursar_core::job::JobSpec;
 use bursar_core::name::{Purpose, Scope, Subject};
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
 use crate::blob::ReferenceBody;
-use crate::hold::ClampedAnswer;
+use crate::hold::{ClampedAnswer, HoldBody, OnExpiryBody};
 use crate::job::JobBody;
 use crate::window::{LimitBody, WindowFields, limits};
 use crate::{millis, stamp};
@@ -32,6 +32,8 @@ pub struct CommandBody {
     /// The time to live of the hold, in milliseconds; only with `"settle": "hold"`. Default: the budget's setting.
     #[schemars(range(min = 0))]
     pub ttl_ms: Option<i64>,
+    /// What the expiry of the hold does; only with `"settle": "hold"`. Default: it frees the units.
+    pub on_expiry: Option<OnExpiryBody>,
     /// The grants to redeem.
     pub redeem: Vec<RedeemBody>,
     /// The jobs to enqueue.
@@ -100,9 +102,10 @@ impl ChargeBody {
 }
 
 impl CommandBody {
-    /// A command that holds charges and does nothing else.
-    pub fn hold(charges: Vec<ChargeBody>, ttl_ms: Option<i64>, context: ContextBody, dry_run: bool) -> CommandBody {
-        CommandBody { charges, settle: SettleWord::Hold, ttl_ms, context, dry_run, ..CommandBody::default() }
+    /// A command that places a hold and does nothing else.
+    pub fn hold(body: HoldBody) -> CommandBody {
+        let HoldBody { charges, ttl_ms, on_expiry, context, dry_run } = body;
+        CommandBody { charges, settle: SettleWord::Hold, ttl_ms, on_expiry, context, dry_run, ..CommandBody::default() }
     }
 
     /// Returns the command, its context and whether it is a dry run. `context` supplies what the body leaves out.
@@ -124,6 +127,7 @@ impl CommandBody {
         let command = Command {
             charges: self.charges.into_iter().enumerate().map(charge).collect::<Result<_, Invalid>>()?,
             settle,
+            on_expiry: self.on_expiry.map_or(OnExpiry::Release, |on_expiry| OnExpiry::Charge(on_expiry.charge)),
             redeem: self.redeem.into_iter().map(redeem).collect::<Result<_, Refusal>>()?,
             jobs: self.jobs.into_iter().enumerate().map(job).collect::<Result<_, Invalid>>()?,
             references: self.references.into_iter().map(Into::into).collect(),

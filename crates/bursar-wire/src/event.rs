@@ -10,7 +10,7 @@ use std::borrow::Cow;
 
 use crate::budget::{ActorAnswer, BudgetBody};
 use crate::command::{ChargeAnswer, charges};
-use crate::hold::ClampedAnswer;
+use crate::hold::{ClampedAnswer, OnExpiryBody};
 use crate::job::{ErrorAnswer, JobBody};
 use crate::namespace::NamespaceBody;
 use crate::queue::QueueBody;
@@ -69,16 +69,28 @@ pub fn stream_id(stream: &Stream) -> String {
 /// Returns the `data` of an event. Digests of tokens are left out.
 pub fn data(event: &Event) -> Value {
     match event {
-        Event::HoldPlaced { hold, charges: charged, expires_at, life_until, late, overrun, job, clamped } => json!({
+        Event::HoldPlaced {
+            hold,
+            charges: charged,
+            expires_at,
+            life_until,
+            late,
+            overrun,
+            job,
+            clamped,
+            on_expiry,
+        } => json!({
             "hold": hold, "charges": charges(charged), "expires_at": stamp(*expires_at),
             "life_until": stamp(*life_until), "late": late, "overrun": overrun, "job": job,
-            "clamped": clamped.as_ref().map(ClampedAnswer::from),
+            "clamped": clamped.as_ref().map(ClampedAnswer::from), "on_expiry": OnExpiryBody::of(*on_expiry),
         }),
         Event::HoldCommitted { hold, charges: charged, late, overrun } => {
             json!({ "hold": hold, "charges": charges(charged), "late": late, "overrun": overrun })
         }
         Event::HoldReleased { hold, charges: charged } => json!({ "hold": hold, "charges": charges(charged) }),
-        Event::HoldExpired { hold, at, scopes } => json!({ "hold": hold, "at": stamp(*at), "scopes": scopes }),
+        Event::HoldExpired { hold, at, scopes, charged } => {
+            json!({ "hold": hold, "at": stamp(*at), "scopes": scopes, "charged": charged })
+        }
         Event::HoldExtended { hold, expires_at, scopes, clamped } => {
             let clamped = clamped.as_ref().map(ClampedAnswer::from);
             json!({ "hold": hold, "expires_at": stamp(*expires_at), "scopes": scopes, "clamped": clamped })

@@ -2,7 +2,7 @@
 
 use bursar_core::answer::Settled;
 use bursar_core::bounds::TTL_MAX;
-use bursar_core::hold::{ClampedTtl, Hold, HoldState};
+use bursar_core::hold::{ClampedTtl, Hold, HoldState, OnExpiry};
 use bursar_core::id::{HoldId, JobId};
 use bursar_core::name::Scope;
 use bursar_core::refusal::Invalid;
@@ -25,12 +25,35 @@ pub struct HoldBody {
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub ttl_ms: Option<i64>,
+    /// What the expiry of the hold does; default: it frees the units.
+    #[serde(default)]
+    pub on_expiry: Option<OnExpiryBody>,
     /// What the journal records with the hold.
     #[serde(default)]
     pub context: ContextBody,
     /// Check the hold without placing it.
     #[serde(default)]
     pub dry_run: bool,
+}
+
+/// What the expiry of a hold does: it posts units, so that spend does not vanish with a process that died. A commit after
+/// the expiry corrects them to the actual units.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OnExpiryBody {
+    /// The units of each charge to post at the instant of expiry; at most as many as it holds.
+    #[schemars(range(min = 0))]
+    pub charge: i64,
+}
+
+impl OnExpiryBody {
+    /// Returns the body for what a hold does at its expiry; `None` if it frees its units.
+    pub fn of(on_expiry: OnExpiry) -> Option<OnExpiryBody> {
+        match on_expiry {
+            OnExpiry::Release => None,
+            OnExpiry::Charge(charge) => Some(OnExpiryBody { charge }),
+        }
+    }
 }
 
 /// The units that were spent: `actual`, or `actuals`, or neither to commit exactly the held units.
@@ -108,6 +131,9 @@ pub struct HoldAnswer {
     pub placed_at: Option<String>,
     /// When the hold expires; `null` if it lasts until its job ends.
     pub expires_at: Option<String>,
+    /// The units that the expiry posts; missing if it frees them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_expiry: Option<OnExpiryBody>,
     /// The job that settles the hold, if it belongs to one.
     pub job: Option<JobId>,
     /// The charges of the hold.
@@ -138,6 +164,7 @@ impl HoldAnswer {
             state: hold.state_at(now),
             placed_at: stamp(hold.placed_at),
             expires_at: stamp(hold.expires_at),
+            on_expiry: OnExpiryBody::of(hold.on_expiry),
             job: hold.job,
             charges: hold.charges.iter().map(charge).collect(),
         }

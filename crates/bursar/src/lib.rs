@@ -53,7 +53,7 @@ pub use bursar_core::cron::Cron;
 pub use bursar_core::decide::Rules;
 pub use bursar_core::event::{Charged, Event, Left, Stream};
 pub use bursar_core::grant::{Grant, GrantFault, GrantState};
-pub use bursar_core::hold::{ClampedTtl, HeldCharge, Hold, HoldState};
+pub use bursar_core::hold::{ClampedTtl, HeldCharge, Hold, HoldState, OnExpiry};
 pub use bursar_core::id::{BlobId, CommandId, GrantId, HoldId, IdSource, JobId, KeyId, WorkerId};
 pub use bursar_core::job::{
     Backoff, End, Finish, HeartbeatItem, Job, JobAct, JobError, JobSpec, JobState, Lease, LeaseRequest,

@@ -102,7 +102,7 @@ impl Writer {
         };
         run("UPDATE bursar_scopes SET version = ?1, state = ?2 WHERE tenant = ?3 AND scope = ?4", &loaded.scopes)?;
         insert_many(&self.to, "bursar_holds", "(?, ?, 0, ?, ?)", &loaded.placed)?;
-        insert_many(&self.to, "bursar_live_charges", "(?, ?, ?, ?, ?, ?)", &loaded.live)?;
+        insert_many(&self.to, "bursar_live_charges", "(?, ?, ?, ?, ?, ?, 0)", &loaded.live)?;
         let jobs = || insert_many(&self.to, "bursar_jobs", "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", &loaded.jobs);
         match bench {
             Bench::Hold => {}

@@ -84,7 +84,7 @@ impl fmt::Debug for S3Settings {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadBackend {
-    /// The directory cannot be created.
+    /// The directory has no absolute path.
     #[error("the directory {place} cannot be used for blobs: {source}")]
     Directory {
         /// The directory.
@@ -103,7 +103,7 @@ pub(crate) const LOCAL: &str = "local";
 pub(crate) const S3: &str = "s3";
 
 impl Backends {
-    /// Stores all blobs in a local directory, which is created if it does not exist.
+    /// Stores all blobs in a local directory, which the first upload creates.
     pub fn local(directory: impl AsRef<FilePath>) -> Result<Backends, BadBackend> {
         Ok(Backends::of(Backend::local(directory)?))
     }
@@ -136,14 +136,15 @@ impl Backends {
 }
 
 impl Backend {
-    /// Opens a local directory, which is created if it does not exist. Every stored file is synced, and so is its directory.
+    /// Stores bytes in a local directory, which the first upload creates. Every stored file is synced, and so is its directory.
     pub fn local(directory: impl AsRef<FilePath>) -> Result<Backend, BadBackend> {
-        let directory = directory.as_ref();
-        let place = directory.display().to_string();
-        std::fs::create_dir_all(directory).map_err(|source| BadBackend::Directory { place: place.clone(), source })?;
-        let store = LocalFileSystem::new_with_prefix(directory)?.with_fsync(true).with_automatic_cleanup(false);
-        let directory = Some(directory.to_owned());
-        Ok(Backend { name: name(LOCAL), place, store: Arc::new(store), s3: None, directory })
+        let place = directory.as_ref().display().to_string();
+        let absolute = std::path::absolute(directory.as_ref())
+            .map_err(|source| BadBackend::Directory { place: place.clone(), source })?;
+        let prefix = Path::from_absolute_path(&absolute).map_err(object_store::Error::from)?;
+        let files = LocalFileSystem::new().with_fsync(true).with_automatic_cleanup(false);
+        let store = Arc::new(PrefixStore::new(files, prefix));
+        Ok(Backend { name: name(LOCAL), place, store, s3: None, directory: Some(absolute) })
     }
 
     /// Opens a bucket. No request is sent yet.

@@ -51,7 +51,7 @@ pub(crate) fn run(args: Configs, global: &GlobalArgs) -> Result<Exit, Problem> {
 fn check(args: Check, global: &GlobalArgs, out: Output) -> Result<(), Problem> {
     let flags = args.flags.with("database", global.database.as_deref());
     let mut loaded = load(global.config.as_deref(), &flags)?;
-    loaded.config.server()?;
+    loaded.config.server(loaded.config.database.url())?;
     let mut shown: Vec<SettingAnswer> = settings()
         .iter()
         .zip(&loaded.origins)

@@ -123,7 +123,8 @@ async fn serve(
             let listen = listener.local_addr().unwrap_or(args.listen);
             let taken = Some(args.listen.port()).filter(|port| *port != 0 && *port != listen.port());
             let (command, program) = (screen::command_on(url, &tenant), screen::program());
-            let settings = Settings::default();
+            let blobs = Some(global.config.blobs.open(url)?);
+            let settings = Settings { blobs, ..Settings::default() };
             let code = settings.login_codes.issue(&token).unwrap_or_default();
             drop(listener);
             let show = |address| {

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use bursar::{Bursar, Clock, Health, Span, SystemClock, Time};
+use bursar_blobs::{Blobs, ORPHAN_AGE};
 use bursar_wire::problem::{Kind, Problem};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
@@ -43,6 +44,8 @@ pub(crate) enum Component {
     Journal,
     /// Whether balances match holds and postings
     Balances,
+    /// Whether the bytes of all blobs are there, and what their storage can do
+    Blobs,
     /// Whether the address of the setting listen is free, or a Bursar server listens there
     Port,
     /// Whether the server of --server answers
@@ -108,11 +111,10 @@ pub(crate) async fn run(args: Doctor, global: GlobalArgs) -> Result<Exit, Proble
         return report(out, &diagnosis, failed);
     }
     let global = global.load_config()?;
-    let url = global.config.database.url();
     let mut failed = Exit::Failed;
     let mut diagnosis = match Context::on_database(&global).await {
         Ok(context) => {
-            let diagnosis = examine(&args, &context, url).await;
+            let diagnosis = examine(&args, &context, &global).await;
             context.close().await;
             diagnosis?
         }
@@ -139,7 +141,7 @@ async fn unusable(args: &Doctor, global: &ConfiguredArgs, problem: Problem) -> R
     let url = global.config.database.url();
     if let Ok(context) = Context::on_read_only_file(global).await {
         let read_only = Doctor { component: args.component, fix: false };
-        let diagnosis = examine(&read_only, &context, url).await;
+        let diagnosis = examine(&read_only, &context, global).await;
         context.close().await;
         let mut diagnosis = diagnosis?;
         let place = sqlite_path(url).unwrap_or(Path::new(url)).display();
@@ -175,7 +177,8 @@ async fn port(address: SocketAddr) -> Finding {
     }
 }
 
-async fn examine(args: &Doctor, context: &Context, url: &str) -> Result<Diagnosis, Problem> {
+async fn examine(args: &Doctor, context: &Context, global: &ConfiguredArgs) -> Result<Diagnosis, Problem> {
+    let url = global.config.database.url();
     let is_selected = |component| args.selects(component);
     let bursar = context.bursar()?;
     let health = bursar.health().await?;
@@ -208,6 +211,9 @@ async fn examine(args: &Doctor, context: &Context, url: &str) -> Result<Diagnosi
             found = balances(bursar).await;
         }
         findings.push(found);
+    }
+    if is_selected(Component::Blobs) {
+        findings.push(blobs(bursar, &global.config.blobs.open(url)?).await);
     }
     Ok(Diagnosis { ok: findings.iter().all(|finding| finding.ok), findings, rebuilt })
 }
@@ -322,6 +328,41 @@ async fn journal(health: &Health, bursar: &Bursar) -> Finding {
             Err(error) => {
                 return Finding::bad(Component::Journal, format!("after position {after}: {error}"), todo);
             }
+        }
+    }
+}
+
+/// Checks the storage for blobs, and that it has the bytes of every live blob.
+async fn blobs(bursar: &Bursar, storage: &Blobs) -> Finding {
+    let bad = |detail: String, todo: &str| Finding::bad(Component::Blobs, detail, todo);
+    let place = storage.backends().primary().place().to_owned();
+    match bursar.blob_records().list_all(None, 1).await {
+        Ok(found) if found.is_empty() => {
+            return Finding::good(Component::Blobs, format!("none; new ones go to {place}"));
+        }
+        Ok(_) => {}
+        Err(error) => return bad(error.to_string(), "look at the database first"),
+    }
+    let reachable = "check the settings `blobs.*`, and that the storage can be reached and written";
+    let abilities = match storage.abilities().await {
+        Ok(abilities) => abilities.names().join(", "),
+        Err(error) => return bad(error.to_string(), reachable),
+    };
+    match storage.orphans(bursar, ORPHAN_AGE, false).await {
+        Err(error) => bad(error.to_string(), reachable),
+        Ok(report) if report.missing_total > 0 => {
+            let missing = counted(report.missing_total, "live blob");
+            let todo =
+                "`bursar blob orphans` lists them; restore the bytes from a backup of the storage, or delete the blobs";
+            bad(format!("{missing} of {} without bytes in {place}", report.blobs), todo)
+        }
+        Ok(report) => {
+            let orphans = match report.orphans_total {
+                0 => String::new(),
+                count => format!("; {} (`bursar blob orphans`)", counted(count, "object without a blob")),
+            };
+            let blobs = counted(report.blobs, "live blob");
+            Finding::good(Component::Blobs, format!("{blobs}, all bytes are there; {place}: {abilities}{orphans}"))
         }
     }
 }

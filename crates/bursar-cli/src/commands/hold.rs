@@ -2,7 +2,7 @@
 
 use bursar::{Amount, HoldId, IdempotencyKey, Scope, Span};
 use bursar_wire::command::{ChargeBody, CommandBody, ContextBody, SettleWord};
-use bursar_wire::hold::{ActualBody, ClampedAnswer, CommitBody, HoldAnswer, SettledAnswer};
+use bursar_wire::hold::{ActualBody, ClampedAnswer, CommitBody, HoldAnswer, OnExpiryBody, SettledAnswer};
 use bursar_wire::problem::Problem;
 use bursar_wire::window::LimitBody;
 use clap::{Args, Subcommand};
@@ -92,6 +92,9 @@ pub(crate) struct PlaceArgs {
     /// Time until the hold expires [default: the budget's setting]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     ttl: Option<Span>,
+    /// Amount of each charge to spend if the hold expires [default: none; the expiry frees the held amount]
+    #[arg(long, value_name = "AMOUNT", value_parser = amount)]
+    on_expiry_charge: Option<Amount>,
     /// Idempotency key: repeating the request with it returns the first answer
     #[arg(long)]
     key: Option<IdempotencyKey>,
@@ -136,9 +139,12 @@ fn cost(text: &str) -> Result<Cost, bursar::Invalid> {
 pub(crate) async fn run(args: Holds, context: &Context) -> Result<(), Problem> {
     let holds = context.client.holds();
     match args {
-        Holds::Place(PlaceArgs { charges, limits, ttl, key, reason }) => {
+        Holds::Place(PlaceArgs { charges, limits, ttl, on_expiry_charge, key, reason }) => {
             let (units, body) = charged(&charges, &limits, reason, context).await?;
-            let body = CommandBody { settle: SettleWord::Hold, ttl_ms: ttl.map(Span::millis), ..body };
+            // All charges of a hold whose expiry charges an amount must be in one unit, that of the first scope.
+            let on_expiry = on_expiry_charge.map(|amount| units.amount(&charges[0].0, &amount)).transpose()?;
+            let on_expiry = on_expiry.map(|charge| OnExpiryBody { charge });
+            let body = CommandBody { settle: SettleWord::Hold, ttl_ms: ttl.map(Span::millis), on_expiry, ..body };
             submit(&body, units, key, context).await
         }
         Holds::Show { id } => {

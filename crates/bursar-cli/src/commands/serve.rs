@@ -1,5 +1,6 @@
 //! `bursar serve`.
 
+use bursar_blobs::Blobs;
 use bursar_wire::problem::Problem;
 use clap::Args;
 
@@ -31,11 +32,23 @@ pub(crate) async fn run(args: Serve, global: GlobalArgs) -> Result<Exit, Problem
     if !loaded.unknown.is_empty() {
         tracing::warn!(variables = loaded.unknown.join(", "), "unknown BURSAR_ environment variables ignored");
     }
-    let settings = config.server()?;
+    let settings = config.server(config.database.url())?;
     prepare_folder(config.database.url())?;
     let bursar = config.options(config.database.url()).open().await?;
+    if let Some(blobs) = settings.blobs.clone() {
+        tokio::spawn(probe(blobs));
+    }
     let served = server::run(&bursar, config.listen, settings, Output::new(global.json), |_| {}).await;
     bursar.close().await;
     served?;
     Ok(Exit::Done)
+}
+
+/// Tries the storage for blobs, and logs what it can do. A server whose storage fails serves everything but bytes.
+async fn probe(blobs: Blobs) {
+    let place = blobs.backends().primary().place().to_owned();
+    match blobs.abilities().await {
+        Ok(abilities) => tracing::info!(place, abilities = abilities.names().join(", "), "storage for blobs ready"),
+        Err(error) => tracing::warn!(place, %error, "the storage for blobs cannot be used"),
+    }
 }

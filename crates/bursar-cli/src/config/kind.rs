@@ -30,6 +30,8 @@ pub(crate) enum Kind {
     Token(Field<Option<Secret>>),
     /// The secret that signs user tokens.
     Key(Field<Option<Secret>>),
+    /// A secret of another service.
+    Secret(Field<Option<Secret>>),
     /// A whole number within bounds.
     Count { least: usize, most: usize, at: Field<usize> },
     /// A duration in milliseconds, within bounds.
@@ -59,6 +61,8 @@ impl Kind {
                 *at(config) = networks.collect::<Result<_, _>>().map_err(|_| invalid())?;
             }
             Kind::Text(at) => *at(config) = Some(text.to_owned()),
+            Kind::Secret(_) if text.is_empty() => return Err(format!("must be {}", self.allowed())),
+            Kind::Secret(at) => *at(config) = Some(Secret::new(text)),
             Kind::PublicKey(at) => {
                 JwtKey::public(text).map_err(|_| format!("must be {}", self.allowed()))?;
                 *at(config) = Some(text.to_owned());
@@ -107,7 +111,9 @@ impl Kind {
             Kind::Networks(at) => at(config).iter().map(Network::to_string).collect::<Vec<_>>().join(", "),
             Kind::Text(at) => return at(config).clone(),
             Kind::PublicKey(at) => return at(config).as_ref().map(|_| "(public key)".to_owned()),
-            Kind::Token(at) | Kind::Key(at) => return at(config).as_ref().map(|_| "(secret)".to_owned()),
+            Kind::Token(at) | Kind::Key(at) | Kind::Secret(at) => {
+                return at(config).as_ref().map(|_| "(secret)".to_owned());
+            }
             Kind::Count { at, .. } => at(config).to_string(),
             Kind::Millis { at, .. } => at(config).as_millis().to_string(),
             Kind::Bool(at) => at(config).to_string(),
@@ -126,6 +132,7 @@ impl Kind {
             Kind::PublicKey(_) => "a PEM public key: RSA with at least 2048 bits, or Ed25519".to_owned(),
             Kind::Token(_) => format!("at least {OPERATOR_BYTES_MIN} characters"),
             Kind::Key(_) => "at least 32 bytes".to_owned(),
+            Kind::Secret(_) => "any text but the empty one".to_owned(),
             Kind::Count { least, most, .. } => format!("a whole number from {least} to {most}"),
             Kind::Millis { least, most, .. } => format!("milliseconds from {least} to {most}"),
             Kind::Bool(_) => "true or false".to_owned(),
@@ -145,7 +152,7 @@ impl Kind {
             Kind::Networks(_) => "NETWORKS",
             Kind::Text(_) => "TEXT",
             Kind::PublicKey(_) => "PEM",
-            Kind::Token(_) | Kind::Key(_) => "SECRET",
+            Kind::Token(_) | Kind::Key(_) | Kind::Secret(_) => "SECRET",
             Kind::Count { .. } => "N",
             Kind::Millis { .. } => "MS",
             Kind::Bool(_) => "true|false",
@@ -157,7 +164,7 @@ impl Kind {
 
     /// Whether the value must not be shown.
     pub(crate) fn is_secret(&self) -> bool {
-        matches!(self, Kind::Token(_) | Kind::Key(_))
+        matches!(self, Kind::Token(_) | Kind::Key(_) | Kind::Secret(_))
     }
 
     /// Returns the TOML type of the value.

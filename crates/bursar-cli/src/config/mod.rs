@@ -3,6 +3,7 @@
 //! [`settings`] is the single table of settings. The file and environment parsers, `bursar config check`, the flags of
 //! `bursar serve` and the table in `docs/configuration.md` are derived from it.
 
+mod blobs;
 mod file;
 mod flags;
 #[cfg(test)]
@@ -51,6 +52,7 @@ pub(crate) struct Config {
     pub(crate) engine: Engine,
     pub(crate) postgres: Postgres,
     pub(crate) rules: Retention,
+    pub(crate) blobs: BlobStorage,
     /// The quotas of callers; `None` disables the meter.
     pub(crate) meter: Option<MeterSettings>,
 }
@@ -89,6 +91,21 @@ pub(crate) struct Postgres {
     pub(crate) connect: Duration,
     pub(crate) answer: Duration,
     pub(crate) listen: bool,
+}
+
+/// Where the bytes of blobs are.
+#[derive(Debug, Default)]
+pub(crate) struct BlobStorage {
+    /// Whether new blobs go to the bucket.
+    pub(crate) in_bucket: bool,
+    pub(crate) directory: Option<String>,
+    pub(crate) bucket: Option<String>,
+    pub(crate) endpoint: Option<String>,
+    pub(crate) region: Option<String>,
+    pub(crate) access_key_id: Option<String>,
+    pub(crate) secret_access_key: Option<Secret>,
+    pub(crate) prefix: Option<String>,
+    pub(crate) redirect: bool,
 }
 
 /// Lifetimes and retention, the same on all nodes of an installation.
@@ -132,6 +149,7 @@ impl Default for Config {
                 key_kept: rules.key_kept.into(),
                 postings_kept: rules.postings_kept.into(),
             },
+            blobs: BlobStorage::default(),
             meter: None,
         }
     }
@@ -167,8 +185,8 @@ impl Config {
             .postgres(postgres)
     }
 
-    /// Returns the settings of the server. Fails if a JWT key is invalid.
-    pub(crate) fn server(&self) -> Result<Settings, Problem> {
+    /// Returns the settings of a server on a database. Fails if a JWT key or the storage for blobs is invalid.
+    pub(crate) fn server(&self, url: &str) -> Result<Settings, Problem> {
         let invalid =
             |name: &str, error: bursar_server::JwtError| Problem::invalid(name.into(), format!("{name}: {error}"));
         let mut jwt_keys = Vec::new();
@@ -187,6 +205,8 @@ impl Config {
             trusted_proxies: self.trusted_proxies.clone(),
             clock: None,
             meter: self.meter.clone(),
+            blobs: Some(self.blobs.open(url)?),
+            redirect_downloads: self.blobs.redirect,
             login_codes: bursar_server::LoginCodes::default(),
         })
     }

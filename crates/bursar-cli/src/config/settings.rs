@@ -186,6 +186,43 @@ const SETTINGS: &[Setting] = &[
         Kind::Bool(|c| &mut c.postgres.listen),
         "use LISTEN to learn of other nodes' jobs; if false or unsupported, poll for them",
     ),
+    Setting::new(
+        "blobs.backend",
+        Kind::Choice(["local", "s3"], |c| &mut c.blobs.in_bucket),
+        "where the bytes of new blobs go; blobs in the other backend are still served if it is configured",
+    ),
+    Setting::new(
+        "blobs.directory",
+        Kind::Text(|c| &mut c.blobs.directory),
+        "directory for the bytes of blobs; default: `blobs` beside the SQLite file, or bursar-data/blobs",
+    ),
+    Setting::new("blobs.s3_bucket", Kind::Text(|c| &mut c.blobs.bucket), "bucket of an S3-compatible service"),
+    Setting::new(
+        "blobs.s3_endpoint",
+        Kind::Text(|c| &mut c.blobs.endpoint),
+        "address of the service, such as http://127.0.0.1:3900; default: AWS",
+    ),
+    Setting::new("blobs.s3_region", Kind::Text(|c| &mut c.blobs.region), "region of the bucket; default: us-east-1"),
+    Setting::new(
+        "blobs.s3_access_key_id",
+        Kind::Text(|c| &mut c.blobs.access_key_id),
+        "id of the key that has access to the bucket",
+    ),
+    Setting::new(
+        "blobs.s3_secret_access_key",
+        Kind::Secret(|c| &mut c.blobs.secret_access_key),
+        "secret of the key that has access to the bucket",
+    ),
+    Setting::rare(
+        "blobs.s3_prefix",
+        Kind::Text(|c| &mut c.blobs.prefix),
+        "what the names of all objects in the bucket begin with",
+    ),
+    Setting::rare(
+        "blobs.redirect",
+        Kind::Bool(|c| &mut c.blobs.redirect),
+        "redirect downloads from the bucket to signed addresses of the service",
+    ),
     Setting::rare(
         "rules.hold_ttl_ms",
         millis(1, bounds::TTL_MAX.millis().unsigned_abs(), |c| &mut c.rules.hold_ttl),

@@ -184,7 +184,7 @@ fn the_meter_table_is_read_and_checked() {
     let quota = loaded.config.meter.as_ref().unwrap().quota.clone();
     assert_eq!((quota.len(), quota[0].amount), (1, 7));
     assert!(loaded.meter_origin.to_string().ends_with(":2"), "{}", loaded.meter_origin);
-    assert_eq!(loaded.config.server().unwrap().meter.unwrap().quota, quota);
+    assert_eq!(loaded.config.server("sqlite://bursar.db").unwrap().meter.unwrap().quota, quota);
     for (text, expected) in [
         ("[meter]\nquta = []\n", "FILE:2: meter: unknown field `quta`"),
         ("[meter]\npatience_ms = 0\n", "FILE:1: meter.patience_ms: must be from 1 to 600000"),

@@ -239,6 +239,7 @@ fn budget_hold_and_grant_commands_are_the_same_over_a_server() {
     both.run(0, &["budget", "define", "child", "--limit", "90:lifetime", "--parent", "a", "--json"], "");
     both.remember("hold", "/hold/id", &["hold", "place", "a=100", "--ttl-ms", "60000", "--key", "k"], "");
     both.run(0, &["hold", "place", "a=100", "--ttl-ms", "60000", "--key", "k"], "");
+    both.run(0, &["hold", "place", "a=5", "--ttl", "10m", "--on-expiry-charge", "3"], "");
     both.run(3, &["hold", "place", "child=91", "--json"], "");
     both.run(3, &["hold", "place", "child=91"], "");
     both.read(&["hold", "show", "{hold}"]);

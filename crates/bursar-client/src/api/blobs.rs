@@ -1,16 +1,35 @@
 //! `/v1/blobs` and `/v1/namespaces`.
 
-use bursar_core::id::BlobId;
+use std::time::Duration;
+
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+use bursar_core::blob::Sha256Digest;
+use bursar_core::id::{BlobId, KeyId};
 use bursar_core::name::{Namespace, Referrer};
+use bursar_core::refusal::Invalid;
 use bursar_wire::Page;
 use bursar_wire::blob::BlobAnswer;
 use bursar_wire::namespace::{NamespaceAnswer, NamespaceBody};
+use bursar_wire::upload::{
+    CommitBlobBody, GcAnswer, GcBody, LinkAnswer, LinkBody, LinkInfo, MoveAnswer, MoveBody, OrphansAnswer, OrphansBody,
+    PresignAnswer, PresignBody,
+};
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt};
+use http_body_util::{BodyExt, Empty, StreamBody};
+use hyper::Method;
+use hyper::body::Frame;
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, RANGE};
 
 use crate::answered::Answered;
 use crate::api::reason_body;
 use crate::client::Client;
 use crate::error::Error;
 use crate::path::Path;
+use crate::transport::{Body, TransportError};
+
+/// How long a call may take that goes through many blobs.
+const LONG: Duration = Duration::from_secs(600);
 
 /// The calls for blobs. From [`Client::blobs`].
 #[derive(Clone, Copy, Debug)]
@@ -45,11 +64,151 @@ pub struct BlobQuery {
     pub limit: Option<usize>,
 }
 
+/// A blob to upload.
+#[derive(Clone, Debug, Default)]
+pub struct Upload {
+    /// Its namespace; default: `default`.
+    pub namespace: Option<Namespace>,
+    /// The file name to offer it under.
+    pub filename: Option<String>,
+    /// Its media type; default: `application/octet-stream`.
+    pub content_type: Option<String>,
+    /// JSON to store with it.
+    pub metadata: Option<String>,
+    /// Its length in bytes, if it is known.
+    pub size: Option<u64>,
+    /// The SHA-256 of its bytes, if it is known. Other bytes are refused.
+    pub sha256: Option<Sha256Digest>,
+}
+
+/// A blob that is being downloaded.
+pub struct Download {
+    /// The length of the answer in bytes.
+    pub size: Option<u64>,
+    body: Body,
+}
+
+impl Download {
+    /// Returns the next bytes; `None` at the end.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, TransportError> {
+        while let Some(frame) = self.body.frame().await {
+            if let Ok(bytes) = frame?.into_data() {
+                return Ok(Some(bytes));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns all bytes, in memory.
+    pub async fn bytes(self) -> Result<Bytes, TransportError> {
+        Ok(self.body.collect().await?.to_bytes())
+    }
+}
+
 fn at(id: BlobId) -> Path {
     Path::new("/v1/blobs").part(id)
 }
 
 impl Blobs<'_> {
+    /// Uploads a blob. If the namespace has the same bytes already, the answer is the blob that has them. The upload is sent once; sending
+    /// it again is safe.
+    pub async fn put<S, E>(&self, upload: &Upload, bytes: S) -> Result<BlobAnswer, Error>
+    where
+        S: Stream<Item = Result<Bytes, E>> + Send + 'static,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let path = Path::new("/v1/blobs")
+            .query("namespace", upload.namespace.as_ref())
+            .query("filename", upload.filename.as_ref())
+            .query("metadata", upload.metadata.as_ref());
+        let mut request = self.0.stream_request(Method::POST, &path)?;
+        request = request.header(CONTENT_TYPE, upload.content_type.as_deref().unwrap_or("application/octet-stream"));
+        if let Some(size) = upload.size {
+            request = request.header(CONTENT_LENGTH, size);
+        }
+        if let Some(digest) = upload.sha256 {
+            request = request.header("repr-digest", format!("sha-256=:{}:", BASE64_STANDARD.encode(digest.0)));
+        }
+        let frames = bytes.map(|bytes| match bytes {
+            Ok(bytes) => Ok(Frame::data(bytes)),
+            Err(error) => Err(TransportError { sent: true, source: error.into() }),
+        });
+        let request = request.body(StreamBody::new(frames).boxed_unsync());
+        let request = request.map_err(|error| Invalid::new("upload", format!("cannot be sent: {error}")))?;
+        let response = self.0.send_stream(request).await?;
+        self.0.read_answer(response).await
+    }
+
+    /// Uploads a blob from memory.
+    pub async fn put_bytes(&self, upload: &Upload, bytes: impl Into<Bytes>) -> Result<BlobAnswer, Error> {
+        let bytes = bytes.into();
+        let upload = Upload { size: Some(bytes.len() as u64), ..upload.clone() };
+        self.put(&upload, futures_util::stream::iter([Ok::<_, std::convert::Infallible>(bytes)])).await
+    }
+
+    /// Downloads a blob.
+    pub async fn get(&self, id: BlobId) -> Result<Download, Error> {
+        self.download(id, None).await
+    }
+
+    /// Downloads a range of a blob: `length` bytes from `offset` on, or fewer at its end.
+    pub async fn get_range(&self, id: BlobId, offset: u64, length: u64) -> Result<Download, Error> {
+        self.download(id, Some(format!("bytes={offset}-{}", offset.saturating_add(length).saturating_sub(1)))).await
+    }
+
+    async fn download(&self, id: BlobId, range: Option<String>) -> Result<Download, Error> {
+        let mut request = self.0.stream_request(Method::GET, &at(id))?;
+        if let Some(range) = range {
+            request = request.header(RANGE, range);
+        }
+        let request = request.body(Empty::new().map_err(|never| match never {}).boxed_unsync());
+        let request = request.map_err(|error| Invalid::new("download", format!("cannot be sent: {error}")))?;
+        let response = self.0.send_stream(request).await?;
+        let size = response.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        Ok(Download { size, body: response.into_body() })
+    }
+
+    /// Signs an upload that goes to the storage backend.
+    pub async fn presign(&self, blob: &PresignBody) -> Result<Answered<PresignAnswer>, Error> {
+        self.0.post(Path::new("/v1/blobs/presign"), blob).idempotent().answer().await
+    }
+
+    /// Completes a signed upload.
+    pub async fn commit(&self, id: BlobId, parts: &CommitBlobBody) -> Result<Answered<BlobAnswer>, Error> {
+        self.0.post(at(id).then("commit"), parts).idempotent().answer().await
+    }
+
+    /// Creates a link that reads a blob without a token.
+    pub async fn link(&self, id: BlobId, link: &LinkBody) -> Result<Answered<LinkAnswer>, Error> {
+        self.0.post(at(id).then("link"), link).answer().await
+    }
+
+    /// Returns a page of links, without their addresses.
+    pub async fn links(&self, cursor: Option<&str>, limit: usize) -> Result<Answered<Page<LinkInfo>>, Error> {
+        let path = Path::new("/v1/links").query("cursor", cursor).query("limit", Some(limit));
+        self.0.get(path).answer().await
+    }
+
+    /// Revokes a link.
+    pub async fn revoke_link(&self, id: KeyId) -> Result<Answered<()>, Error> {
+        self.0.delete(Path::new("/v1/links").part(id)).done().await
+    }
+
+    /// Collects blobs that nothing needs any more, or reports them only.
+    pub async fn gc(&self, run: &GcBody) -> Result<Answered<GcAnswer>, Error> {
+        self.0.post(Path::new("/v1/blobs/gc"), run).idempotent().waits(LONG).answer().await
+    }
+
+    /// Compares the storage backends with the records.
+    pub async fn orphans(&self, scan: &OrphansBody) -> Result<Answered<OrphansAnswer>, Error> {
+        self.0.post(Path::new("/v1/blobs/orphans"), scan).idempotent().waits(LONG).answer().await
+    }
+
+    /// Moves the bytes of some blobs to another backend.
+    pub async fn relocate(&self, step: &MoveBody) -> Result<Answered<MoveAnswer>, Error> {
+        self.0.post(Path::new("/v1/blobs/move"), step).idempotent().waits(LONG).answer().await
+    }
+
     /// Returns a page of blobs in any state, in the order in which they were created.
     pub async fn list(&self, query: &BlobQuery) -> Result<Answered<Page<BlobAnswer>>, Error> {
         let path = Path::new("/v1/blobs")

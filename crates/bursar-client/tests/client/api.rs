@@ -19,7 +19,8 @@ use bursar_client::wire::worker_calls::{
 };
 use bursar_client::{
     BlobQuery, Budget, BudgetBody, Capabilities, ChargeBody, Client, CommandBody, CommitBody, FiguresPeriod, HoldBody,
-    HoldState, JobBody, JobId, JobQuery, JobState, JournalQuery, Kind, Limit, Payload, Queue, Scope, SettleWord,
+    HoldState, JobBody, JobId, JobQuery, JobState, JournalQuery, Kind, Limit, OnExpiryBody, Payload, Queue, Scope,
+    SettleWord,
 };
 
 use crate::test_server::TestServer;
@@ -58,13 +59,16 @@ async fn budgets_holds_and_commands_work() {
     assert_eq!(late.kind(), Some(Kind::Changed));
 
     let charges = vec![ChargeBody::new(name.clone(), 60)];
-    let body = HoldBody { charges: charges.clone(), ttl_ms: Some(60_000), context: Default::default(), dry_run: false };
+    let on_expiry = Some(OnExpiryBody { charge: 1 });
+    let (ttl_ms, context) = (Some(60_000), Default::default());
+    let body = HoldBody { charges: charges.clone(), ttl_ms, on_expiry, context, dry_run: false };
     let keyed = client.key("place-1".try_into().unwrap());
     let placed = keyed.holds().place(&body).await.unwrap();
     let again = keyed.holds().place(&body).await.unwrap();
     assert!(!placed.is_replayed() && again.is_replayed());
     let hold = placed.hold.as_ref().unwrap().id.unwrap();
     assert_eq!(again.hold.as_ref().unwrap().id, Some(hold));
+    assert_eq!(client.holds().show(hold).await.unwrap().on_expiry, Some(OnExpiryBody { charge: 1 }));
     assert_eq!(client.holds().list(&name, Some("held"), None, 10).await.unwrap().items.len(), 1);
     client.holds().extend(hold, Duration::from_secs(1)).await.unwrap();
     let refused = client.commands().submit(&CommandBody { charges, ..CommandBody::default() }).await.unwrap_err();

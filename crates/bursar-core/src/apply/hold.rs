@@ -19,11 +19,13 @@ pub(super) fn placed(ws: &mut Workspace, placed: Hold, charges: &[Charged]) -> u
     let (now, tenant) = (ws.now, placed.tenant.clone());
     let (hold, expires_at) = (placed.id, placed.expires_at);
     name_windows(ws, &tenant, charges);
+    let posted = placed.expiry_totals();
     for (scope, amount) in placed.totals() {
+        let on_expiry = posted.get(&scope).copied().unwrap_or(0);
         let key = (tenant.clone(), scope);
         let row = touch_scope(ws, &key);
         row.hold(now, expires_at, amount);
-        let spilled = row.add_live(LiveCharge { expires_at, hold, placed_at: now, amount });
+        let spilled = row.add_live(LiveCharge { expires_at, hold, placed_at: now, amount, on_expiry });
         ws.spill(&key, spilled);
     }
     ws.holds.put(hold, placed);
@@ -33,7 +35,7 @@ pub(super) fn placed(ws: &mut Workspace, placed: Hold, charges: &[Charged]) -> u
 /// Posts the actual units of a hold and frees what it held.
 ///
 /// The covered part is posted for the instant the hold was placed; an overrun, or all of a late commit, is posted for
-/// now. See [`crate::scope::Balance`].
+/// now. If the expiry has posted units, a late commit posts only the difference. See [`crate::scope::Balance`].
 pub(super) fn committed(ws: &mut Workspace, tenant: &Tenant, hold: HoldId, charges: &[Charged], late: bool) -> u64 {
     let mut settled = end_hold(ws, hold, HoldState::Committed, charges);
     for charge in settled.charges.iter_mut().filter(|_| Mutant::SettlePresentChain.on()) {
@@ -43,17 +45,23 @@ pub(super) fn committed(ws: &mut Workspace, tenant: &Tenant, hold: HoldId, charg
     let actual = sums(settled.charges.iter(), |charge| charge.actual.unwrap_or(charge.amount));
     let actual = actual.expect("the sums were checked when the commit was decided");
     let now = ws.now;
-    let over = held.iter().map(|(scope, held)| (scope.clone(), actual[scope] - held)).filter(|(_, over)| *over > 0);
-    let left: BTreeMap<_, _> = if late { BTreeMap::new() } else { over.collect() };
+    // What is posted already, or covered by held units.
+    let covered = if late { settled.expiry_totals() } else { held.clone() };
+    let over = covered.iter().map(|(scope, covered)| (scope.clone(), actual[scope] - covered));
+    let left: BTreeMap<_, _> = over.filter(|(_, over)| *over > 0).collect();
     if late || !left.is_empty() {
         ws.holds.get_mut(&hold).expect("the hold was just ended").beyond = Some(Uncovered { at: now, left });
     }
     for (scope, held) in held {
         let spent = actual[&scope];
-        let (covered, beyond) = if late { (0, spent) } else { (spent.min(held), (spent - held).max(0)) };
+        let parts = if late {
+            late_parts(&settled, now, covered.get(&scope).copied().unwrap_or(0), spent)
+        } else {
+            [(settled.placed_at, spent.min(held)), (now, (spent - held).max(0))]
+        };
         let key = (tenant.clone(), scope);
         let row = touch_scope(ws, &key);
-        let postings: Vec<_> = [(settled.placed_at, covered), (now, beyond)]
+        let postings: Vec<_> = parts
             .into_iter()
             .filter(|(_, amount)| *amount != 0 && !(late && Mutant::ForgetLateCommit.on()))
             .map(|(at, amount)| row.next_posting(at, amount, Some(hold)))
@@ -69,6 +77,13 @@ pub(super) fn committed(ws: &mut Workspace, tenant: &Tenant, hold: HoldId, charg
         super::job::set_aside(ws, job, None);
     }
     settled.version
+}
+
+/// Returns the postings of a late commit of `spent` units on a scope, on which the expiry has posted `charged`. Units that
+/// are added count for now; units that are given back count for the expiry, like those they reverse.
+pub(crate) fn late_parts(hold: &Hold, now: Time, charged: i64, spent: i64) -> [(Time, i64); 2] {
+    let charged = if Mutant::ChargeExpiryTwice.on() { 0 } else { charged };
+    [(hold.expires_at, (spent - charged).min(0)), (now, (spent - charged).max(0))]
 }
 
 /// Frees the units of a hold.
@@ -87,7 +102,7 @@ pub(super) fn released(ws: &mut Workspace, tenant: &Tenant, hold: HoldId, charge
 
 /// Records that a hold has expired.
 pub(super) fn expired(ws: &mut Workspace, tenant: &Tenant, hold: HoldId) -> u64 {
-    // Its units were freed when the scopes were brought to this instant.
+    // Its units were freed, or posted, when the scopes were brought to this instant.
     let settled = end_hold(ws, hold, HoldState::Expired, &[]);
     for scope in settled.totals().into_keys() {
         let key = (tenant.clone(), scope);
@@ -101,13 +116,14 @@ pub(super) fn expired(ws: &mut Workspace, tenant: &Tenant, hold: HoldId) -> u64 
 pub(super) fn extended(ws: &mut Workspace, tenant: &Tenant, hold: HoldId, expires_at: Time) -> u64 {
     let row = touch_hold(ws, hold);
     let before = std::mem::replace(&mut row.expires_at, expires_at);
-    let (placed_at, totals, version) = (row.placed_at, row.totals(), row.version);
+    let (placed_at, totals, posted, version) = (row.placed_at, row.totals(), row.expiry_totals(), row.version);
     for (scope, amount) in totals {
+        let on_expiry = posted.get(&scope).copied().unwrap_or(0);
         let key = (tenant.clone(), scope);
         let row = touch_scope(ws, &key);
         row.next_expiry = row.next_expiry.min(expires_at);
         ws.remove_live(key.clone(), before, hold);
-        ws.add_live(&key, LiveCharge { expires_at, hold, placed_at, amount });
+        ws.add_live(&key, LiveCharge { expires_at, hold, placed_at, amount, on_expiry });
     }
     version
 }

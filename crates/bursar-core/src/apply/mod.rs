@@ -19,6 +19,7 @@ mod job;
 mod schedule;
 mod scope;
 
+pub(crate) use self::hold::late_parts;
 use crate::context::Context;
 use crate::event::{Charged, Event, Stream};
 use crate::grant::{Grant, GrantState};
@@ -31,7 +32,7 @@ use crate::state::{ScopeKeyRef, Workspace};
 pub(crate) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64 {
     let tenant = &context.tenant;
     match event {
-        Event::HoldPlaced { hold, charges, expires_at, life_until, late, overrun, job, .. } => {
+        Event::HoldPlaced { hold, charges, expires_at, life_until, late, overrun, job, on_expiry, .. } => {
             let placed = Hold {
                 id: *hold,
                 tenant: tenant.clone(),
@@ -46,6 +47,7 @@ pub(crate) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64
                 version: 1,
                 last: Some(ws.batch),
                 beyond: None,
+                on_expiry: *on_expiry,
             };
             hold::placed(ws, placed, charges)
         }

@@ -26,7 +26,7 @@ use crate::decide::decision::Decision;
 use crate::decide::lease::{check_owner, lost};
 use crate::decide::{admit, blob, hold};
 use crate::event::{Charged, Event};
-use crate::hold::{HeldCharge, Hold, HoldState};
+use crate::hold::{HeldCharge, Hold, HoldState, OnExpiry};
 use crate::id::JobId;
 use crate::job::{End, Finish, Job, JobError, JobState, Lapsed, Lease, LeaseEnd, Usage};
 use crate::mutant::Mutant;
@@ -284,6 +284,7 @@ fn place_again(decision: &Decision<'_>, old: &Hold, job: JobId, hold: crate::id:
         overrun: old.overrun,
         job: Some(job),
         clamped: None,
+        on_expiry: OnExpiry::Release,
     })
 }
 

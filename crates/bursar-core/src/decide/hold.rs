@@ -2,11 +2,12 @@
 //!
 //! A commit posts the actual units, which may differ from those held. Units above the held ones (an overrun) and a
 //! commit after expiry are charged in full and flagged, unless the hold's policy refuses them; no limit refuses them,
-//! because they have been spent. A hold that a job owns is settled by the end of the job only. Which instant each part
+//! because they have been spent. If the expiry has posted units, a late commit posts or credits the difference. A hold that a job owns is settled by the end of the job only. Which instant each part
 //! counts for is documented at [`Balance`](crate::scope::Balance).
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::apply::late_parts;
 use crate::budget::Cover;
 use crate::context::Context;
 use crate::decide::admit;
@@ -72,9 +73,13 @@ fn commit_event(
     }
     let spent = sums(charges.iter(), |charge| charge.actual.unwrap_or(0))?;
     let held = if late { BTreeMap::new() } else { hold.totals() };
+    let charged = if late { hold.expiry_totals() } else { BTreeMap::new() };
     let scopes = spent.keys().cloned().collect();
     let change = |scope: &Scope| {
         let (held, spent) = (held.get(scope).copied().unwrap_or(0), spent[scope]);
+        if late {
+            return (0, late_parts(hold, ws.now, charged.get(scope).copied().unwrap_or(0), spent));
+        }
         let covered = spent.min(held);
         (held, [(hold.placed_at, covered), (ws.now, spent - covered)])
     };
@@ -165,16 +170,16 @@ pub(super) fn credit(
     };
     let parts = |scope: &Scope| match named {
         None => [(ws.now, amount), (ws.now, 0)],
-        Some(hold) => hold.credited(scope, amount),
+        Some(hold) => hold.credited(scope, amount, ws.now),
     };
     let (at, beyond) = match named.map(|hold| (hold, &hold.beyond)) {
         None => (ws.now, None),
-        Some((hold, None)) => (hold.placed_at, None),
-        Some((hold, Some(beyond))) if hold.expires_at <= beyond.at => (beyond.at, None),
+        Some((hold, None)) => (hold.covered_at(ws.now), None),
+        Some((hold, Some(beyond))) if hold.is_beyond() => (beyond.at, None),
         Some((hold, Some(beyond))) => {
             let taken = charge.scopes().map(|scope| (scope.clone(), parts(scope)[0].1));
             let left: BTreeMap<_, _> = taken.filter(|(_, amount)| *amount > 0).collect();
-            (hold.placed_at, (!left.is_empty()).then_some(Uncovered { at: beyond.at, left }))
+            (hold.covered_at(ws.now), (!left.is_empty()).then_some(Uncovered { at: beyond.at, left }))
         }
     };
     let scopes = charge.scopes().cloned().collect();
@@ -194,6 +199,7 @@ pub(super) fn expire(ws: &Workspace, context: &Context, holds: &[HoldId]) -> Vec
         hold: hold.id,
         at: hold.expires_at,
         scopes: hold.totals().into_keys().collect(),
+        charged: hold.on_expiry.units(),
     })
     .collect()
 }

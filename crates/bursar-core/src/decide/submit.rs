@@ -169,6 +169,7 @@ fn place(
         overrun: refuses(|budget| budget.hold.overrun),
         job,
         clamped,
+        on_expiry: command.on_expiry,
     })
 }
 

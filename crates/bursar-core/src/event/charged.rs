@@ -64,7 +64,3 @@ pub struct Left {
     /// The units left.
     pub remaining: i64,
 }
-
-pub(super) fn is_zero(amount: &i64) -> bool {
-    *amount == 0
-}

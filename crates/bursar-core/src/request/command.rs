@@ -4,6 +4,7 @@ use super::checks::{check_not_negative, check_ttl};
 use super::{Charge, Command, Settle};
 use crate::bounds::{CHARGES_MAX, JOBS_MAX, LIMITS_MAX, REDEMPTIONS_MAX, REFERENCES_MAX};
 use crate::budget::check_limits;
+use crate::hold::OnExpiry;
 use crate::refusal::Invalid;
 use crate::time::Span;
 
@@ -31,6 +32,7 @@ impl Command {
         for (index, job) in self.jobs.iter().enumerate() {
             job.check(self.redeem.len()).map_err(|invalid| invalid.of_entry("jobs", index))?;
         }
+        self.check_on_expiry()?;
         match &self.settle {
             Settle::Hold { .. } if self.charges.is_empty() => {
                 Err(Invalid::new("charges", "must not be empty: there is nothing to hold"))
@@ -54,6 +56,22 @@ impl Command {
                 Err(Invalid::new("jobs", problem))
             }
             _ => Ok(()),
+        }
+    }
+
+    fn check_on_expiry(&self) -> Result<(), Invalid> {
+        let OnExpiry::Charge(amount) = self.on_expiry else { return Ok(()) };
+        if !matches!(self.settle, Settle::Hold { .. }) {
+            return Err(Invalid::new("on_expiry", "is only for charges that are held for a time to live"));
+        }
+        check_not_negative("on_expiry.charge", amount)?;
+        match self.charges.iter().find(|charge| charge.amount < amount) {
+            Some(charge) => {
+                let problem =
+                    format!("must be at most the held amount, which is {} on {}", charge.amount, charge.scope);
+                Err(Invalid::new("on_expiry.charge", problem))
+            }
+            None => Ok(()),
         }
     }
 }

@@ -23,7 +23,9 @@ use crate::window::Window;
 /// # Which instant spend counts for
 ///
 /// The held part of a committed hold is posted for the instant at which the hold was placed, so it stays in the window
-/// in which it was admitted. The rest (an overrun, or all of a late commit) is posted for the instant of the commit. A
+/// in which it was admitted. The rest (an overrun, or all of a late commit) is posted for the instant of the commit.
+/// Units that an expiry charges are posted for the instant of expiry; a late commit then posts what is missing for its
+/// own instant, or gives back what is too much for that of the expiry. A
 /// credit that names a hold reverses the rest first, each part at its instant. Only [`Balance::bounds`] defines what
 /// belongs to a window: counting, opening a window and verifying the tables all use it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -227,6 +229,11 @@ impl Balance {
             // Needed even if no posting was due: the commit of an old hold posts for an instant before the window.
             self.evicted = self.evicted.max((now.before(length), u64::MAX));
         }
+        self.start_window(now);
+    }
+
+    /// Starts a new calendar window if the stored one has ended by `now`.
+    pub(super) fn start_window(&mut self, now: Time) {
         if now < self.until || !matches!(self.window, Window::Calendar { .. }) || Mutant::CalendarStands.on() {
             return;
         }

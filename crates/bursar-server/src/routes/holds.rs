@@ -41,9 +41,7 @@ pub(super) fn routes() -> Vec<Route> {
 }
 
 async fn place(input: Input<(), NoFields, HoldBody>) -> Result<Created<CommandAnswer>, Problem> {
-    let HoldBody { charges, ttl_ms, context, dry_run } = input.body;
-    let (answer, replayed) =
-        commands::submit_command(&input.call, CommandBody::hold(charges, ttl_ms, context, dry_run)).await?;
+    let (answer, replayed) = commands::submit_command(&input.call, CommandBody::hold(input.body)).await?;
     let hold = answer.hold.as_ref().and_then(|hold| hold.id);
     Ok(Created { location: hold.map(|id| format!("/v1/holds/{id}")), replayed, answer })
 }

@@ -9,6 +9,7 @@ on_both_engines!(
     a_budget_changes_only_if_its_etag_matches,
     commands_hold_redeem_and_enqueue,
     holds_are_settled,
+    an_expiry_charges_what_the_hold_says,
     a_retry_with_a_key_has_one_effect,
     grants_are_created_and_revoked
 );
@@ -171,6 +172,38 @@ async fn holds_are_settled(server: TestServer) {
     );
     assert_eq!(server.call("GET", "/v1/holds/nonsense", Value::Null).await.is(400).problem(), "invalid");
     assert_eq!(server.call("GET", "/v1/holds", Value::Null).await.is(400).json()["field"], "scope");
+    server.stop().await;
+}
+
+async fn an_expiry_charges_what_the_hold_says(server: TestServer) {
+    let charges = json!([{ "scope": "room", "amount": 60, "limits": [{ "amount": 100, "window": "lifetime" }] }]);
+    let hold = |charge: i64| json!({ "charges": charges, "ttl_ms": 1, "on_expiry": { "charge": charge } });
+    let wrong = server.call("POST", "/v1/holds", hold(61)).await.is(400).json();
+    assert_eq!(wrong["field"], "on_expiry.charge");
+    let command = json!({ "charges": charges, "settle": "now", "on_expiry": { "charge": 1 } });
+    assert_eq!(server.call("POST", "/v1/commands", command).await.is(400).json()["field"], "on_expiry");
+    let unknown = json!({ "charges": charges, "on_expiry": { "charge": 1, "when": "soon" } });
+    assert_eq!(server.call("POST", "/v1/holds", unknown).await.is(400).json()["field"], "on_expiry.when");
+    let placed = server.call("POST", "/v1/holds", hold(40)).await.is(201).json();
+    let path = format!("/v1/holds/{}", placed["hold"]["id"].as_str().unwrap());
+    let expiry = async {
+        loop {
+            let read = server.call("GET", &path, Value::Null).await.is(200).json();
+            if read["state"] == "expired" {
+                return read;
+            }
+        }
+    };
+    let expired = tokio::time::timeout(std::time::Duration::from_secs(60), expiry).await.expect("it expires");
+    assert_eq!(expired["on_expiry"], json!({ "charge": 40 }));
+    let spent =
+        async || server.call("GET", "/v1/budgets/room/spent", Value::Null).await.is(200).json()["spent"].clone();
+    assert_eq!(spent().await, 40);
+    assert_eq!(server.call("POST", &format!("{path}/release"), json!({})).await.is(409).problem(), "already-settled");
+    assert_eq!(spent().await, 40);
+    let late = server.call("POST", &format!("{path}/commit"), json!({ "actual": 45 })).await.is(200).json();
+    assert_eq!(late["warnings"], json!(["committed_after_expiry"]));
+    assert_eq!(spent().await, 45);
     server.stop().await;
 }
 

@@ -50,6 +50,7 @@ async fn rows(store: &dyn Store) -> Result<BTreeSet<String>, StoreError> {
             // How far a scope was folded depends on when it was read; its balances do not.
             (state.seen, state.next_expiry) = (Time::MIN, Time::MIN);
             state.folded = (Time::MIN, HoldId(0));
+            state.expiry_postings.clear();
             for balance in &mut state.balances {
                 (balance.evicted, balance.next_eviction) = ((Time::MIN, 0), Time::MIN);
             }

@@ -361,6 +361,7 @@ impl Model {
             placed_at: now,
             expires_at,
             life_until,
+            on_expiry: command.on_expiry.units(),
             late,
             overrun,
             charges,
@@ -369,7 +370,8 @@ impl Model {
             spent: Vec::new(),
         };
         for (scope, amount) in hold.totals() {
-            let live = Live { hold: placed.id, placed_at: now, expires_at, amount };
+            let on_expiry = hold.charged_by_expiry(&scope);
+            let live = Live { hold: placed.id, placed_at: now, expires_at, amount, on_expiry };
             self.scope(&case.key(&scope), now).live.push(live);
         }
         self.holds.insert(placed.id, hold);
@@ -437,9 +439,13 @@ impl Model {
         )?;
         self.compare_charges(case, &answered.charges, &hold.charges, &actuals, &moves)?;
         if !case.request.dry_run {
-            // A late commit is entirely beyond the hold.
-            let dated = |[covered, beyond]: [(Micros, i64); 2]| [if late { (now, 0) } else { covered }, beyond];
-            let spent = moves.iter().map(|(scope, change)| (scope.clone(), dated(change.spends))).collect();
+            // A late commit is beyond the hold, except for what its expiry has posted and the commit has not given back.
+            let dated = |scope: &Scope, [(_, back), beyond]: [(Micros, i64); 2]| {
+                let covered_at = if hold.on_expiry == 0 { now } else { hold.expires_at };
+                [(covered_at, hold.charged_by_expiry(scope) + back), beyond]
+            };
+            let spends = |scope: &Scope, spends| if late { dated(scope, spends) } else { spends };
+            let spent = moves.iter().map(|(scope, change)| (scope.clone(), spends(scope, change.spends))).collect();
             self.holds.get_mut(&id).expect("the hold was found above").spent = spent;
         }
         self.settle(case, id, HoldState::Committed, moves)
@@ -561,7 +567,11 @@ pub(super) fn commit_moves(hold: &HoldModel, actuals: &[i64], late: bool, now: M
     let change = |((scope, spent), (_, held)): ((Scope, i64), &(Scope, i64))| {
         let back = if late { 0 } else { *held };
         let covered = spent.min(back);
-        let spends = [(hold.placed_at, covered), (now, spent - covered)];
+        let difference = spent - if late { hold.charged_by_expiry(&scope) } else { covered };
+        let spends = match late {
+            true => [(hold.expires_at, difference.min(0)), (now, difference.max(0))],
+            false => [(hold.placed_at, covered), (now, difference)],
+        };
         (scope, Move { placed_at: hold.placed_at, back, spends })
     };
     moves.map(change).collect()

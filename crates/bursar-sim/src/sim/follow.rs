@@ -112,7 +112,7 @@ impl Model {
         let mut change = |scope: &Scope| {
             let spends = match &mut named {
                 None => [(now, -amount), (now, 0)],
-                Some((_, hold)) => hold.take_back(scope, amount),
+                Some((_, hold)) => hold.take_back(scope, amount, now),
             };
             (scope.clone(), Move { placed_at: now, back: 0, spends })
         };
@@ -270,13 +270,14 @@ impl Model {
     pub(super) fn expire(&mut self, case: &Case<'_>, requested: &[HoldId]) -> Check<bool> {
         let mut swept = Vec::new();
         for event in case.events() {
-            let Event::HoldExpired { hold, at, .. } = event else { continue };
+            let Event::HoldExpired { hold, at, charged, .. } = event else { continue };
             let model = self
                 .find_any(case, *hold)
                 .filter(|_| requested.contains(hold))
                 .ok_or("a hold is swept that was not requested")?;
             is("a hold to be swept", &model.state, &HoldState::Held)?;
             is("when a swept hold expired", &(at.micros(), model.expires_at <= case.now), &(model.expires_at, true))?;
+            is("spend: charged by an expiry", charged, &model.on_expiry)?;
             swept.push(*hold);
         }
         if case.request.dry_run {

@@ -431,7 +431,8 @@ impl Model {
         let taker = case.request.context.reporter.as_ref().map(|reporter| &reporter.owner);
         is("owner: of a lease", &owner.as_ref(), &taker)?;
         for scope in slots {
-            let slot = Live { hold: HoldId(id.0), placed_at: case.now, expires_at: Micros::MAX, amount: 1 };
+            let slot =
+                Live { hold: HoldId(id.0), placed_at: case.now, expires_at: Micros::MAX, amount: 1, on_expiry: 0 };
             let scope = self.scope(&case.key(scope), case.now);
             scope.live.push(slot);
             scope.known = true;

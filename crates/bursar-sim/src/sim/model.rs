@@ -80,6 +80,8 @@ pub(crate) struct Live {
     pub(crate) placed_at: Micros,
     pub(crate) expires_at: Micros,
     pub(crate) amount: i64,
+    /// The units that its expiry posts.
+    pub(crate) on_expiry: i64,
 }
 
 /// A change on a scope.
@@ -111,6 +113,8 @@ pub(crate) struct HoldModel {
     pub(crate) placed_at: Micros,
     pub(crate) expires_at: Micros,
     pub(crate) life_until: Micros,
+    /// The units of each charge that its expiry posts.
+    pub(crate) on_expiry: i64,
     pub(crate) late: Cover,
     pub(crate) overrun: Cover,
     pub(crate) charges: Vec<ChargeModel>,
@@ -169,10 +173,18 @@ impl HoldModel {
         totals(&self.charges, |place| self.charges[place].amount)
     }
 
+    /// Returns the units that its expiry posts on a scope.
+    pub(crate) fn charged_by_expiry(&self, scope: &Scope) -> i64 {
+        let charged = totals(&self.charges, |_| self.on_expiry);
+        charged.iter().find(|(known, _)| known == scope).map_or(0, |(_, amount)| *amount)
+    }
+
     /// Returns the spend that a credit reverses: first what went beyond the hold, then what it covered.
-    pub(crate) fn take_back(&mut self, scope: &Scope, amount: i64) -> [(Micros, i64); 2] {
+    pub(crate) fn take_back(&mut self, scope: &Scope, amount: i64, now: Micros) -> [(Micros, i64); 2] {
+        let charged = self.on_expiry != 0 && self.state_at(now) == HoldState::Expired;
         let Some((_, [covered, beyond])) = self.spent.iter_mut().find(|(spent, _)| spent == scope) else {
-            return [(self.placed_at, -amount), (self.placed_at, 0)];
+            let dated = if charged { self.expires_at } else { self.placed_at };
+            return [(dated, -amount), (dated, 0)];
         };
         let part = amount.min(beyond.1);
         beyond.1 -= part;
@@ -264,11 +276,15 @@ impl ScopeModel {
             due.sort_by_key(|live| (live.expires_at, live.hold));
             for bucket in &mut self.buckets {
                 let since = bucket.since;
-                for live in due.iter().filter(|live| live.placed_at >= since) {
+                for live in due.iter().filter(|live| live.placed_at >= since || live.on_expiry != 0) {
+                    let back = if live.placed_at >= since { live.amount } else { 0 };
+                    let spent = if live.expires_at >= since { live.on_expiry } else { 0 };
                     bucket.refill(live.expires_at);
-                    bucket.draw(-live.amount);
+                    bucket.draw(spent - back);
                 }
             }
+            let charging = due.iter().filter(|live| live.on_expiry != 0);
+            self.spends.extend(charging.map(|live| (live.expires_at, live.on_expiry)));
         }
         self.rearm(now);
     }

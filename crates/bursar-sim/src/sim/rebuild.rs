@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use bursar_core::hold::HoldState;
 use bursar_core::id::JobId;
 use bursar_core::job::{Job, JobError, JobState};
+use bursar_core::live::LiveCharge;
 use bursar_core::scope::ScopeState;
 use bursar_core::state::{DeadGroupKey, IdempotencyRowKey, ScopeKey};
 use bursar_core::time::{Span, Time};
@@ -50,14 +51,17 @@ pub(crate) fn compare_all(judge: &mut Judge, tables: &Tables) -> Result<(), (&'s
             return Err(("I2 conservation", format!("{hold:?}, expected {known:?}")));
         }
         if known.state == HoldState::Held {
-            let charges = known.totals().into_iter();
-            live.extend(charges.map(|(scope, n)| ((known.tenant.clone(), scope), known.expires_at, *id, n)));
+            for (scope, amount) in known.totals() {
+                let units = (amount, known.charged_by_expiry(&scope));
+                live.push(((known.tenant.clone(), scope), known.expires_at, *id, units));
+            }
         }
     }
     live.sort();
     let stored = tables.live_charges();
+    let units = |charge: &LiveCharge| (charge.amount, charge.on_expiry);
     let mut stored: Vec<_> =
-        stored.map(|(key, charge)| (key.clone(), charge.expires_at.micros(), charge.hold, charge.amount)).collect();
+        stored.map(|(key, charge)| (key.clone(), charge.expires_at.micros(), charge.hold, units(charge))).collect();
     stored.sort();
     if live != stored {
         let what = format!("the charges of live holds are {stored:?}, expected {live:?}");
@@ -152,6 +156,7 @@ fn at_one_time(tables: &Tables, end: Time) -> BTreeMap<ScopeKey, ScopeState> {
         let mut row = tables.scope_at(key, end).ok()??;
         (row.folded, row.next_expiry) = (fresh.folded, fresh.next_expiry);
         row.line = fresh.line.clone();
+        row.expiry_postings.clear();
         for balance in &mut row.balances {
             (balance.evicted, balance.next_eviction) = (fresh.balances[0].evicted, fresh.balances[0].next_eviction);
         }

@@ -262,7 +262,7 @@ impl Model {
             charge.limits.iter().for_each(|limit| model.open_bucket(&limit.window, case.now));
         }
         for (scope, amount) in sums {
-            let live = Live { hold: *hold, placed_at: case.now, expires_at: Micros::MAX, amount };
+            let live = Live { hold: *hold, placed_at: case.now, expires_at: Micros::MAX, amount, on_expiry: 0 };
             self.scope(&case.key(&scope), case.now).live.push(live);
         }
         self.apply(case, moves);

@@ -1,5 +1,6 @@
 //! Random requests about jobs: enqueueing, queue settings, leases, ends of leases, and operator actions.
 
+use bursar_core::hold::OnExpiry;
 use bursar_core::id::JobId;
 use bursar_core::job::{Backoff, End, JobError, JobSpec, LeaseRequest, QueueConfig, Rate, Retention, Retry, Usage};
 use bursar_core::name::{FlowKey, IdempotencyKey, JobKind, Queue, Tenant, WorkerName};
@@ -44,8 +45,8 @@ impl Workload {
     fn enqueue(&self, random: &mut Random) -> Op {
         let mut command = Command::default();
         if random.one_in(2) {
-            command = self.charged(random, true);
-            command.settle = Settle::Job;
+            let charged = self.charged(random, true);
+            command = Command { settle: Settle::Job, on_expiry: OnExpiry::Release, ..charged };
         }
         command.jobs = (0..1 + random.below(3)).map(|_| self.job_spec(random)).collect();
         if command.settle == Settle::Job {

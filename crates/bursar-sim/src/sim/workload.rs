@@ -6,6 +6,7 @@ use bursar_core::answer::{Answer, Outcome};
 use bursar_core::budget::{Budget, Cover, HoldPolicy, Limit};
 use bursar_core::context::Context;
 use bursar_core::grant::TokenDigest;
+use bursar_core::hold::OnExpiry;
 use bursar_core::id::{GrantId, HoldId, JobId};
 use bursar_core::job::JobSpec;
 use bursar_core::name::{IdempotencyKey, JobKind, Purpose, Queue, Scope, Subject, Tenant};
@@ -182,9 +183,13 @@ impl Workload {
 
     pub(super) fn charged(&self, random: &mut Random, hold: bool) -> Command {
         let count = *random.pick(&[1, 1, 1, 2, 3]);
-        let charges = (0..count).map(|_| self.charge(random)).collect();
+        let charges: Vec<Charge> = (0..count).map(|_| self.charge(random)).collect();
+        let held = charges.iter().map(|charge| charge.amount).min().unwrap_or(0);
+        let charging = hold && random.one_in(3);
+        let on_expiry = if charging { OnExpiry::Charge(random.between(0, held)) } else { OnExpiry::Release };
         let ttl = if random.one_in(5) { None } else { Some(Span::from_millis(1 + random.below(2_000))) };
-        Command { charges, settle: if hold { Settle::Hold { ttl } } else { Settle::Now }, ..Command::default() }
+        let settle = if hold { Settle::Hold { ttl } } else { Settle::Now };
+        Command { charges, settle, on_expiry, ..Command::default() }
     }
 
     fn charge(&self, random: &mut Random) -> Charge {
@@ -314,6 +319,7 @@ impl Workload {
             // One job settles the hold.
             command.jobs.truncate(1);
             command.settle = Settle::Job;
+            command.on_expiry = OnExpiry::Release;
         }
         Op::Submit(command)
     }

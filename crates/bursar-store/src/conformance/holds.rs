@@ -2,13 +2,14 @@
 
 use bursar_core::bounds::FOLD_STEP;
 use bursar_core::budget::Cover;
-use bursar_core::hold::HoldState;
+use bursar_core::event::Event;
+use bursar_core::hold::{HoldState, OnExpiry};
 use bursar_core::id::HoldId;
 use bursar_core::refusal::Refusal;
-use bursar_core::request::{Actual, Op, Request};
+use bursar_core::request::{Actual, Command, Op, Request};
 use bursar_core::time::Span;
 
-use super::world::{World, available, hold, limit, loose, post, scope, secs};
+use super::world::{World, available, hold, hold_within, limit, loose, post, scope, secs};
 
 pub(super) async fn limit_admits_up_to_its_amount(world: World) {
     world.budget("room", &[limit(100, "lifetime")]).await;
@@ -225,5 +226,55 @@ pub(super) async fn removed_budget_stays_removed_and_can_be_defined_again(world:
     world.budget("team", &[limit(20, "lifetime")]).await;
     assert_eq!(available(world.submit(post("team", 14)).await), 13);
     assert_eq!(world.state("org").await.below, Vec::<u64>::new());
+    world.assert_verified().await;
+}
+
+/// Holds more charges than the row of a scope keeps, so that some are in the table.
+pub(super) async fn expiry_posts_its_charge_the_instant_it_expires(world: World) {
+    world.budget("org", &[limit(10_000, "lifetime")]).await;
+    world.define("room", loose(&[limit(1_000, "rolling:1h")]).under(scope("org"))).await;
+    let charging = |ttl| match hold("room", 10, ttl) {
+        Op::Submit(command) => Op::Submit(Command { on_expiry: OnExpiry::Charge(7), ..command }),
+        other => other,
+    };
+    let mut placed = Vec::new();
+    for number in 0..20 {
+        placed.push(world.place(charging(secs(60 + number))).await);
+    }
+    assert_eq!(world.balance("room", "rolling:1h").await, (0, 200));
+    let start = world.now();
+    world.clock.advance(secs(69));
+    let spent = async || {
+        let key = (bursar_core::name::Tenant::built_in(), scope("room"));
+        world.store.spent(&key, start, world.now().after(secs(1))).await.expect("works")
+    };
+    // Ten holds have expired. Readers count them although nothing is stored yet.
+    assert_eq!(world.balance("room", "rolling:1h").await, (70, 100));
+    assert_eq!((world.balance("org", "lifetime").await, spent().await), ((70, 100), 70));
+    world.assert_verified().await;
+    // A window that is opened now counts them as well, and so does the next charge.
+    world.place(hold_within("room", 1, &[limit(1_000, "day")])).await;
+    assert_eq!((world.balance("room", "day").await, spent().await), ((70, 101), 70));
+    world.assert_verified().await;
+    let late = world.commit(placed[0], 9).await.expect("it commits");
+    assert!(late.late);
+    world.commit(placed[1], 2).await.expect("it commits");
+    assert_eq!(world.sweep().await, 8);
+    assert_eq!(world.sweep().await, 0);
+    assert_eq!((world.balance("room", "rolling:1h").await, spent().await), ((67, 101), 67));
+    let charged = |event: &Event| matches!(event, Event::HoldExpired { charged: 7, .. });
+    assert_eq!(world.events().await.iter().filter(|event| charged(event)).count(), 8);
+    world.store.rebuild().await.expect("works");
+    assert_eq!(world.balance("room", "rolling:1h").await, (67, 101));
+    world.assert_verified().await;
+    // An hour later all of it has left the window, also what was never stored before that.
+    world.clock.advance(secs(2 * 3_600));
+    assert_eq!(world.balance("room", "rolling:1h").await, (0, 0));
+    assert_eq!(world.balance("org", "lifetime").await, (137, 0));
+    world.place(hold("room", 1_000, secs(60))).await;
+    assert_eq!(world.sweep().await, 11);
+    assert_eq!(world.balance("org", "lifetime").await, (137, 1_000));
+    world.store.rebuild().await.expect("works");
+    assert_eq!(world.balance("org", "lifetime").await, (137, 1_000));
     world.assert_verified().await;
 }

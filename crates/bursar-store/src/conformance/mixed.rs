@@ -2,6 +2,7 @@
 
 use bursar_core::answer::Answer;
 use bursar_core::grant::Token;
+use bursar_core::hold::OnExpiry;
 use bursar_core::id::{GrantId, HoldId};
 use bursar_core::name::{IdempotencyKey, Purpose, Subject};
 use bursar_core::payload::Payload;
@@ -74,11 +75,14 @@ fn random_request(random: &mut Random, created: &mut Created, step: usize, place
         created.holds.len().checked_sub(1 + back).map_or(HoldId(1), |at| created.holds[at])
     };
     let op = match random.below(12) {
-        0..=3 => Op::Submit(Command {
-            charges: (0..=random.below(2)).map(|_| Charge::new(agent(random), random.below(700) as i64)).collect(),
-            settle: Settle::Hold { ttl: Some(Span::from_millis(1 + random.below(30_000))) },
-            ..Command::default()
-        }),
+        0..=3 => {
+            let charges: Vec<Charge> =
+                (0..=random.below(2)).map(|_| Charge::new(agent(random), random.below(700) as i64)).collect();
+            let settle = Settle::Hold { ttl: Some(Span::from_millis(1 + random.below(30_000))) };
+            let held = charges.iter().map(|charge| charge.amount).min().unwrap_or(0);
+            let on_expiry = if random.below(3) == 0 { OnExpiry::Charge(held.min(9)) } else { OnExpiry::Release };
+            Op::Submit(Command { charges, settle, on_expiry, ..Command::default() })
+        }
         4 => Op::Submit(Command {
             charges: vec![Charge::new(agent(random), 10).within([limit(400, "hour")])],
             jobs: vec![job(Some(&format!("k{}", random.below(50))), "{\"a\":1}")],

@@ -61,6 +61,7 @@ cases! {
     holds::hold_is_settled_on_the_parents_it_was_placed_on,
     holds::clock_set_back_does_not_revive_expired_holds,
     holds::more_holds_expire_than_one_step_folds,
+    holds::expiry_posts_its_charge_the_instant_it_expires,
     holds::removed_budget_stays_removed_and_can_be_defined_again,
     windows::rolling_window_is_exact,
     windows::more_postings_leave_a_window_than_one_step_folds,

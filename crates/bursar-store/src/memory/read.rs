@@ -58,7 +58,8 @@ impl Read for MemoryStore {
     async fn spent(&self, key: &ScopeKey, from: Time, to: Time) -> Result<i64, StoreError> {
         let tables = self.tables();
         let postings = tables.postings.get(key).into_iter().flat_map(|rows| rows.range((from, 0)..(to.max(from), 0)));
-        Ok(postings.map(|(_, posting)| posting.amount).sum())
+        let posted: i64 = postings.map(|(_, posting)| posting.amount).sum();
+        Ok(posted + tables.scope_at(key, self.clock.now())?.map_or(0, |row| row.posted_by_expiry(from, to)))
     }
 
     async fn hold(&self, id: HoldId) -> Result<Option<Hold>, StoreError> {

@@ -39,7 +39,8 @@ const PUT_BLOBS: &str = "INSERT INTO bursar.blobs (id, tenant, namespace, state,
 const DELETE_BLOBS: &str = "DELETE FROM bursar.blobs WHERE ctid = ANY (ARRAY(
         SELECT b.ctid FROM (SELECT @) AS w(id)
         CROSS JOIN LATERAL (SELECT b.ctid FROM bursar.blobs b WHERE b.id = w.id OFFSET 0) b))";
-const INSERT_DIGESTS: &str = "INSERT INTO bursar.blob_digests (tenant, namespace, digest, blob) SELECT @";
+const INSERT_DIGESTS: &str = "INSERT INTO bursar.blob_digests (tenant, namespace, digest, blob) SELECT @
+    ON CONFLICT DO NOTHING";
 const PUT_DIGESTS: &str = "INSERT INTO bursar.blob_digests (tenant, namespace, digest, blob) SELECT @
     ON CONFLICT (tenant, namespace, digest) DO UPDATE SET blob = EXCLUDED.blob";
 const DELETE_DIGESTS: &str = "DELETE FROM bursar.blob_digests WHERE ctid = ANY (ARRAY(
@@ -141,19 +142,20 @@ fn write_digests(statement: &mut Statement, ws: &Workspace) {
         }
     }
     listed.sort_unstable();
-    for (sql, rows) in [(INSERT_DIGESTS, listed), (PUT_DIGESTS, relisted)] {
-        statement.part(sql, &rows, |part, rows| {
-            part.array(rows.iter().map(|(key, _)| key.0.as_str()));
-            part.array(rows.iter().map(|(key, _)| key.1.as_str()));
-            part.array(rows.iter().map(|(key, _)| key.2.0.to_vec()));
-            part.array(rows.iter().map(|(_, blob)| Uuid::from_u128(blob.0)));
-        });
-    }
+    statement.counted_part(INSERT_DIGESTS, &listed, digest_columns);
+    statement.part(PUT_DIGESTS, &relisted, digest_columns);
     statement.part(DELETE_DIGESTS, &unlisted, |part, rows| {
         part.array(rows.iter().map(|key| key.0.as_str()));
         part.array(rows.iter().map(|key| key.1.as_str()));
         part.array(rows.iter().map(|key| key.2.0.to_vec()));
     });
+}
+
+fn digest_columns(part: &mut Statement, rows: &[(&BlobDigestKey, BlobId)]) {
+    part.array(rows.iter().map(|(key, _)| key.0.as_str()));
+    part.array(rows.iter().map(|(key, _)| key.1.as_str()));
+    part.array(rows.iter().map(|(key, _)| key.2.0.to_vec()));
+    part.array(rows.iter().map(|(_, blob)| Uuid::from_u128(blob.0)));
 }
 
 fn columns(part: &mut Statement, rows: &[&Blob]) {

@@ -16,20 +16,20 @@ use crate::transaction::rows::HistoryQuery;
 
 /// Charges (kind 0) and postings (kind 1) that are due, and for each query the first that is not due yet, in one statement.
 const DUE: &str = "
-    SELECT 0, w.n, c.expires_at, 0::bigint, c.hold, c.placed_at, c.amount
+    SELECT 0, w.n, c.expires_at, 0::bigint, c.hold, c.placed_at, c.amount, c.on_expiry
     FROM unnest($1::text[], $2::text[], $3::bigint[], $4::uuid[]) WITH ORDINALITY AS w(tenant, scope, at, hold, n)
     CROSS JOIN LATERAL (
-        (SELECT c.expires_at, c.hold, c.placed_at, c.amount FROM bursar.live_charges c
+        (SELECT c.expires_at, c.hold, c.placed_at, c.amount, c.on_expiry FROM bursar.live_charges c
          WHERE c.tenant = w.tenant AND c.scope = w.scope
            AND (c.expires_at, c.hold) > (w.at, w.hold) AND c.expires_at <= $5
          ORDER BY c.expires_at, c.hold LIMIT $6)
         UNION ALL
-        (SELECT c.expires_at, c.hold, c.placed_at, c.amount FROM bursar.live_charges c
+        (SELECT c.expires_at, c.hold, c.placed_at, c.amount, c.on_expiry FROM bursar.live_charges c
          WHERE c.tenant = w.tenant AND c.scope = w.scope
            AND (c.expires_at, c.hold) > (w.at, w.hold) AND c.expires_at > $5
          ORDER BY c.expires_at, c.hold LIMIT 1)) c
     UNION ALL
-    SELECT 1, w.n, p.at, p.seq, p.hold, p.at, p.amount
+    SELECT 1, w.n, p.at, p.seq, p.hold, p.at, p.amount, 0::bigint
     FROM unnest($7::text[], $8::text[], $9::bigint[], $10::bigint[], $11::bigint[])
         WITH ORDINALITY AS w(tenant, scope, at, seq, until, n)
     CROSS JOIN LATERAL (
@@ -44,8 +44,8 @@ const DUE: &str = "
          ORDER BY p.at, p.seq LIMIT 1)) p
     ORDER BY 1, 2, 3, 4, 5";
 
-/// Kind, ordinal of the query, instant, number of a posting, hold, instant of the hold, amount.
-type DueRow = (i32, i64, i64, i64, Option<Uuid>, i64, i64);
+/// Kind, ordinal of the query, instant, number of a posting, hold, instant of the hold, amount, units that an expiry posts.
+type DueRow = (i32, i64, i64, i64, Option<Uuid>, i64, i64, i64);
 
 impl PgRows<'_> {
     pub(super) async fn read_due(
@@ -82,7 +82,7 @@ impl PgRows<'_> {
 
         let mut due: Vec<Due> = vec![Due::default(); queries.len()];
         let mut due_postings: Vec<DueStep<Posting>> = vec![DueStep::default(); postings.len()];
-        for (kind, n, at, seq, id, placed_at, amount) in rows {
+        for (kind, n, at, seq, id, placed_at, amount, on_expiry) in rows {
             let hold = id.map(|id| HoldId(id.as_u128()));
             let instant = Time::from_micros(at);
             if kind == 0 {
@@ -91,6 +91,7 @@ impl PgRows<'_> {
                     hold: hold.expect("a charge has a hold"),
                     placed_at: Time::from_micros(placed_at),
                     amount,
+                    on_expiry,
                 };
                 add_item(&mut due[charges[index(n)].0].charges, charge, instant, now);
             } else {

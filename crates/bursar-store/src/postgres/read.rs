@@ -42,20 +42,9 @@ impl Read for PostgresStore {
     async fn scope(&self, key: &ScopeKey) -> Result<Option<ScopeState>, StoreError> {
         // One snapshot for the scope and for the charges that are due on it.
         let mut tx = self.begin(ONE_SNAPSHOT).await?;
-        let row: Option<(Vec<u8>, Option<String>, i64)> = sqlx::query_as(
-            "SELECT state, budget, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
-             FROM bursar.scopes WHERE tenant = $1 AND scope = $2 AND version > 0",
-        )
-        .bind(key.0.as_str())
-        .bind(key.1.as_str())
-        .fetch_optional(&mut *tx)
-        .await
-        .map_err(store_error)?;
-        let Some((state, budget, clock)) = row else { return Ok(None) };
-        let row = self.scope_row(&state, budget.as_deref())?;
-        let view = self.view(&mut tx, key, row, self.injected_now().unwrap_or(Time::from_micros(clock))).await?;
+        let view = self.scope_in(&mut tx, key).await?;
         tx.commit().await.map_err(store_error)?;
-        Ok(Some(view))
+        Ok(view)
     }
 
     async fn list_scopes(
@@ -93,7 +82,8 @@ impl Read for PostgresStore {
     }
 
     async fn spent(&self, key: &ScopeKey, from: Time, to: Time) -> Result<i64, StoreError> {
-        sqlx::query_scalar(
+        let mut tx = self.begin(ONE_SNAPSHOT).await?;
+        let posted: i64 = sqlx::query_scalar(
             "SELECT coalesce(sum(amount), 0)::bigint FROM bursar.postings
              WHERE tenant = $1 AND scope = $2 AND at >= $3 AND at < $4",
         )
@@ -101,9 +91,12 @@ impl Read for PostgresStore {
         .bind(key.1.as_str())
         .bind(from.micros())
         .bind(to.micros())
-        .fetch_one(&mut *self.acquire().await?)
+        .fetch_one(&mut *tx)
         .await
-        .map_err(store_error)
+        .map_err(store_error)?;
+        let view = self.scope_in(&mut tx, key).await?;
+        tx.commit().await.map_err(store_error)?;
+        Ok(posted + view.map_or(0, |row| row.posted_by_expiry(from, to)))
     }
 
     async fn hold(&self, id: HoldId) -> Result<Option<Hold>, StoreError> {
@@ -306,6 +299,22 @@ impl Read for PostgresStore {
 }
 
 impl PostgresStore {
+    /// Reads a scope in an open snapshot and brings it to the present.
+    async fn scope_in(&self, tx: &mut PgConnection, key: &ScopeKey) -> Result<Option<ScopeState>, StoreError> {
+        let row: Option<(Vec<u8>, Option<String>, i64)> = sqlx::query_as(
+            "SELECT state, budget, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
+             FROM bursar.scopes WHERE tenant = $1 AND scope = $2 AND version > 0",
+        )
+        .bind(key.0.as_str())
+        .bind(key.1.as_str())
+        .fetch_optional(&mut *tx)
+        .await
+        .map_err(store_error)?;
+        let Some((state, budget, clock)) = row else { return Ok(None) };
+        let row = self.scope_row(&state, budget.as_deref())?;
+        self.view(tx, key, row, self.injected_now().unwrap_or(Time::from_micros(clock))).await.map(Some)
+    }
+
     /// Reads the grants that a statement selects by tenant, id and limit.
     async fn read_grants(
         &self,

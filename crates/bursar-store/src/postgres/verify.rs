@@ -22,8 +22,8 @@ use crate::verify::{self, PAGE, Report, required_charges};
 /// Tenant, scope, state, budget and the sum of the rolled-up postings.
 type ScopeRow = (String, String, Vec<u8>, Option<String>, Option<i64>);
 
-/// Tenant, scope, expiry, hold, instant of the hold, amount, and the row of the hold.
-type ChargeRow = (String, String, i64, Uuid, i64, i64, Option<Vec<u8>>);
+/// Tenant, scope, expiry, hold, instant of the hold, amount, units that its expiry posts, and the row of the hold.
+type ChargeRow = (String, String, i64, Uuid, i64, i64, i64, Option<Vec<u8>>);
 
 impl PostgresStore {
     /// Verifies page by page. Each page is one snapshot; other transactions may commit between two pages.
@@ -100,7 +100,7 @@ impl PostgresStore {
         after: &(String, String, i64, Uuid),
     ) -> Result<Option<(String, String, i64, Uuid)>, StoreError> {
         let page: Vec<ChargeRow> = sqlx::query_as(
-            "SELECT c.tenant, c.scope, c.expires_at, c.hold, c.placed_at, c.amount, h.data
+            "SELECT c.tenant, c.scope, c.expires_at, c.hold, c.placed_at, c.amount, c.on_expiry, h.data
              FROM (SELECT * FROM bursar.live_charges WHERE (tenant, scope, expires_at, hold) > ($1, $2, $3, $4)
                    ORDER BY tenant, scope, expires_at, hold LIMIT $5) c
              LEFT JOIN LATERAL (SELECT h.data FROM bursar.holds h WHERE h.id = c.hold OFFSET 0) h ON true
@@ -115,10 +115,10 @@ impl PostgresStore {
         .await
         .map_err(store_error)?;
         let last = page.last().map(|(tenant, scope, at, hold, ..)| (tenant.clone(), scope.clone(), *at, *hold));
-        for (tenant, scope, expires_at, hold, placed_at, amount, data) in page {
+        for (tenant, scope, expires_at, hold, placed_at, amount, on_expiry, data) in page {
             let key = (stored_name("tenant", tenant)?, stored_name("scope", scope)?);
             let (expires_at, placed_at) = (Time::from_micros(expires_at), Time::from_micros(placed_at));
-            let charge = LiveCharge { expires_at, hold: HoldId(hold.as_u128()), placed_at, amount };
+            let charge = LiveCharge { expires_at, hold: HoldId(hold.as_u128()), placed_at, amount, on_expiry };
             let hold = data.map(|data| Hold::unpack(&data)).transpose()?;
             report.check_charge(&key, &charge, hold.as_ref());
         }

@@ -3,8 +3,9 @@
 //! The statement has a part for each kind of row that changed. A part without rows would cost the server as much as a row or two, so it
 //! is left out.
 //!
-//! - New rows are inserted without `ON CONFLICT`, which would cost a second WAL record for each row. If another transaction has taken a
-//!   name since it was looked up, the statement fails and the batch is decided again.
+//! - Rows under a new id are inserted without `ON CONFLICT`, which would cost a second WAL record for each row.
+//! - Rows under a name that callers choose are inserted with `ON CONFLICT DO NOTHING` and counted. Another transaction may have taken the
+//!   name since it was looked up; then the batch is decided again. A unique violation would tell the same, but the server would log it.
 //! - Rows that this transaction has locked are updated at their location ([`RowLocations`](super::row_locations::RowLocations)). They are
 //!   counted; if one is missing, the batch is decided again.
 //! - Other existing rows are written by `ON CONFLICT … DO UPDATE`, which uses the primary key whatever the planner's statistics say.
@@ -43,7 +44,7 @@ const DELETE_CHARGES: &str = "DELETE FROM bursar.live_charges WHERE ctid = ANY (
             WHERE c.tenant = w.tenant AND c.scope = w.scope AND c.expires_at = w.at AND c.hold = w.hold
             OFFSET 0) c))";
 const INSERT_CHARGES: &str =
-    "INSERT INTO bursar.live_charges (tenant, scope, expires_at, hold, placed_at, amount) SELECT @";
+    "INSERT INTO bursar.live_charges (tenant, scope, expires_at, hold, placed_at, amount, on_expiry) SELECT @";
 const INSERT_POSTINGS: &str = "INSERT INTO bursar.postings (tenant, scope, at, seq, amount, hold) SELECT @";
 const PUT_SCOPES: &str = "INSERT INTO bursar.scopes AS s (tenant, scope, version, state, budget) SELECT @
     ON CONFLICT (tenant, scope) DO UPDATE SET version = EXCLUDED.version, state = EXCLUDED.state, budget = EXCLUDED.budget";
@@ -53,7 +54,8 @@ const UPDATE_REDEFINED: &str = "UPDATE bursar.scopes s SET version = w.version, 
     FROM (SELECT @) AS w(place, version, state, budget) WHERE s.ctid = w.place";
 const INSERT_JOURNAL: &str = "INSERT INTO bursar.journal (id, at, count, prev, entries) SELECT @";
 const INSERT_JOURNAL_NEW: &str = "INSERT INTO bursar.journal_new (id, count) SELECT @";
-const INSERT_KEYS: &str = "INSERT INTO bursar.keys (tenant, key, fingerprint, batch, command, until) SELECT @";
+const INSERT_KEYS: &str = "INSERT INTO bursar.keys (tenant, key, fingerprint, batch, command, until) SELECT @
+    ON CONFLICT DO NOTHING";
 const REUSE_KEYS: &str = "INSERT INTO bursar.keys AS k (tenant, key, fingerprint, batch, command, until)
     SELECT w.tenant, w.key, w.fingerprint, w.batch, w.command, w.until
     FROM (SELECT @) AS w(tenant, key, fingerprint, batch, command, until)
@@ -209,14 +211,12 @@ fn write_keys(statement: &mut Statement, ws: &Workspace, expired_by: Time) {
             part.array(rows.iter().map(|(_, row, _)| Uuid::from_u128(row.command.0)));
             part.array(rows.iter().map(|(_, row, _)| row.until.micros()));
         };
-        if is_expired {
-            statement.counted_part(sql, &rows, |part, rows| {
-                columns(part, rows);
+        statement.counted_part(sql, &rows, |part, rows| {
+            columns(part, rows);
+            if is_expired {
                 part.one(expired_by.micros());
-            });
-        } else {
-            statement.part(sql, &rows, columns);
-        }
+            }
+        });
     }
 }
 
@@ -237,6 +237,7 @@ fn write_charges(statement: &mut Statement, ws: &Workspace) {
         part.array(rows.iter().map(|(_, charge)| Uuid::from_u128(charge.hold.0)));
         part.array(rows.iter().map(|(_, charge)| charge.placed_at.micros()));
         part.array(rows.iter().map(|(_, charge)| charge.amount));
+        part.array(rows.iter().map(|(_, charge)| charge.on_expiry));
     });
     statement.part(INSERT_POSTINGS, &ws.postings, |part, rows| {
         part.array(rows.iter().map(|(key, _)| key.0.as_str()));

@@ -51,7 +51,7 @@ impl Read for SqliteStore {
 
     async fn spent(&self, key: &ScopeKey, from: Time, to: Time) -> Result<i64, StoreError> {
         let key = key.clone();
-        self.in_snapshot(move |_, conn| spent(conn, &key, from, to)).await
+        self.in_snapshot(move |shared, conn| spent(shared, conn, &key, from, to)).await
     }
 
     async fn hold(&self, id: HoldId) -> Result<Option<Hold>, StoreError> {
@@ -259,10 +259,11 @@ fn scopes(
     Ok(found)
 }
 
-fn spent(conn: &Connection, key: &ScopeKey, from: Time, to: Time) -> Result<i64, StoreError> {
+fn spent(shared: &Shared, conn: &Connection, key: &ScopeKey, from: Time, to: Time) -> Result<i64, StoreError> {
     let sql = "SELECT coalesce(sum(amount), 0) FROM bursar_postings WHERE tenant = ?1 AND scope = ?2 AND at >= ?3 AND at < ?4";
     let params = params![key.0.as_str(), key.1.as_str(), from.micros(), to.micros()];
-    conn.query_row(sql, params, |row| row.get(0)).map_err(store_error)
+    let posted: i64 = conn.query_row(sql, params, |row| row.get(0)).map_err(store_error)?;
+    Ok(posted + scope(shared, conn, key)?.map_or(0, |row| row.posted_by_expiry(from, to)))
 }
 
 fn live_holds(

@@ -242,7 +242,7 @@ impl<'a> SqliteRows<'a> {
     }
 
     fn due_charges(&self, key: &ScopeKey, mark: ChargeMark, now: Time) -> Result<DueStep<LiveCharge>, StoreError> {
-        let due = "SELECT expires_at, hold, placed_at, amount FROM bursar_live_charges
+        let due = "SELECT expires_at, hold, placed_at, amount, on_expiry FROM bursar_live_charges
             WHERE tenant = ?1 AND scope = ?2 AND (expires_at, hold) > (?3, ?4) AND expires_at <= ?5
             ORDER BY expires_at, hold LIMIT ?6";
         let (tenant, scope) = (key.0.as_str(), key.1.as_str());
@@ -283,6 +283,7 @@ fn live_charge(row: &Row<'_>) -> Result<LiveCharge, StoreError> {
             hold: HoldId(get_id(row, 1)?),
             placed_at: get_time(row, 2)?,
             amount: row.get(3)?,
+            on_expiry: row.get(4)?,
         })
     };
     read().map_err(store_error)

@@ -8,7 +8,7 @@ use crate::sqlite::error::store_error;
 use crate::sqlite::jobs;
 
 /// The SQL of each schema version. Versions are appended, never edited.
-const VERSIONS: [&str; 3] = [KERNEL, DEAD_GROUPS, BLOBS];
+const VERSIONS: [&str; 4] = [KERNEL, DEAD_GROUPS, BLOBS, ON_EXPIRY];
 
 const KERNEL: &str = "
 CREATE TABLE bursar_scopes (
@@ -119,6 +119,11 @@ CREATE TABLE bursar_namespaces (
     tenant TEXT NOT NULL, namespace TEXT NOT NULL, data TEXT NOT NULL,
     PRIMARY KEY (tenant, namespace)
 ) STRICT, WITHOUT ROWID;
+";
+
+/// The units that the expiry of a hold posts on the scope.
+const ON_EXPIRY: &str = "
+ALTER TABLE bursar_live_charges ADD COLUMN on_expiry INTEGER NOT NULL DEFAULT 0;
 ";
 
 /// The version that groups dead jobs by their error.
@@ -280,6 +285,6 @@ mod tests {
         assert_eq!(old.verify().await.unwrap().violations, Vec::<String>::new());
         assert_eq!(old.health().await.unwrap().schema, KNOWN + 1);
         let reopened = open(&path).await.err();
-        assert!(matches!(reopened, Some(StoreError::NewerSchema { found: 4, known: KNOWN })), "{reopened:?}");
+        assert!(matches!(reopened, Some(StoreError::NewerSchema { found: 5, known: KNOWN })), "{reopened:?}");
     }
 }

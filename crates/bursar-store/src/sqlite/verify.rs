@@ -71,16 +71,22 @@ fn check_scopes(
 
 /// Checks that every live charge agrees with its hold.
 fn check_charges(rows: &SqliteRows<'_>, report: &mut Report) -> Result<(), StoreError> {
-    let sql = "SELECT l.tenant, l.scope, l.expires_at, l.hold, l.placed_at, l.amount, h.data
+    let sql = "SELECT l.tenant, l.scope, l.expires_at, l.hold, l.placed_at, l.amount, l.on_expiry, h.data
         FROM bursar_live_charges l LEFT JOIN bursar_holds h ON h.id = l.hold
         WHERE (l.tenant, l.scope, l.expires_at, l.hold) > (?1, ?2, ?3, ?4)
         ORDER BY l.tenant, l.scope, l.expires_at, l.hold LIMIT ?5";
     let read = |row: &Row<'_>| {
         let charge = || -> rusqlite::Result<LiveCharge> {
             let (expires_at, hold) = (get_time(row, 2)?, HoldId(get_id(row, 3)?));
-            Ok(LiveCharge { expires_at, hold, placed_at: get_time(row, 4)?, amount: row.get(5)? })
+            Ok(LiveCharge {
+                expires_at,
+                hold,
+                placed_at: get_time(row, 4)?,
+                amount: row.get(5)?,
+                on_expiry: row.get(6)?,
+            })
         };
-        Ok((scope_key(row)?, charge().map_err(store_error)?, unpack_optional::<Hold>(row, 6)?))
+        Ok((scope_key(row)?, charge().map_err(store_error)?, unpack_optional::<Hold>(row, 7)?))
     };
     let mut after = (String::new(), String::new(), i64::MIN, id(0));
     loop {

@@ -23,7 +23,7 @@ const HOLDS: InsertSpec =
     InsertSpec { table: "bursar_holds", columns: &["id", "tenant", "state", "expires_at", "data"] };
 const LIVE_CHARGES: InsertSpec = InsertSpec {
     table: "bursar_live_charges",
-    columns: &["tenant", "scope", "expires_at", "hold", "placed_at", "amount"],
+    columns: &["tenant", "scope", "expires_at", "hold", "placed_at", "amount", "on_expiry"],
 };
 const POSTINGS: InsertSpec =
     InsertSpec { table: "bursar_postings", columns: &["tenant", "scope", "at", "seq", "amount", "hold"] };
@@ -102,6 +102,7 @@ impl EncodedRows {
         self.live_charges.id(charge.hold.0);
         self.live_charges.int(charge.placed_at.micros());
         self.live_charges.int(charge.amount);
+        self.live_charges.int(charge.on_expiry);
     }
 
     fn add_grant(&mut self, change: &Change<'_, Grant>) -> bool {

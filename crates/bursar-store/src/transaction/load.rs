@@ -8,7 +8,7 @@ use bursar_core::event::{Batch, Entry, Event};
 use bursar_core::id::{GrantId, HoldId, JobId};
 use bursar_core::mutant::Mutant;
 use bursar_core::needs::Needs;
-use bursar_core::scope::{Balance, Due, DueQuery, ScopeState, WindowHistory};
+use bursar_core::scope::{Balance, Bounds, Due, DueQuery, ScopeState, WindowHistory};
 use bursar_core::state::{ScopeKey, Workspace};
 use bursar_core::time::{Span, Time};
 use bursar_core::window::{Window, Zone};
@@ -28,6 +28,7 @@ pub async fn replay<R: Rows>(rows: &mut R, batch: &Batch) -> Result<Workspace, S
     loop {
         let (mut ws, _) = load(rows, needs.clone(), start, Some(batch.at)).await?;
         if !ws.unfolded_scopes.is_empty() {
+            ws.take_expiry_postings();
             rows.store(&ws, None).await?;
             continue;
         }
@@ -37,6 +38,7 @@ pub async fn replay<R: Rows>(rows: &mut R, batch: &Batch) -> Result<Workspace, S
         for entry in &batch.entries {
             reapply(&mut ws, entry);
         }
+        ws.take_expiry_postings();
         return Ok(ws);
     }
 }
@@ -262,6 +264,8 @@ async fn open_windows<R: Rows>(rows: &mut R, ws: &mut Workspace, needs: &Needs) 
             Window::Rolling { .. } => row.balances[0].held,
             _ => history.held + row.recently_held(query.placed_from),
         };
+        let bounds = Bounds { after: query.after, until: query.until, placed_from: query.placed_from };
+        row.add_expiry_postings(bounds, &mut history);
         row.prepare(window, now, history);
     }
     Ok(())

@@ -78,6 +78,7 @@ impl LoadedBatch {
         let mut needs = Needs::default();
         requests.iter().for_each(|request| needs.merge(request.needs()));
         let (mut ws, blocked) = load::load(rows, needs, start, None).await?;
+        ws.take_expiry_postings();
         let commands =
             || requests.iter().filter_map(|request| if let Op::Submit(it) = &request.op { Some(it) } else { None });
         ws.holds.reserve(commands().filter(|command| !command.charges.is_empty()).count());

@@ -10,6 +10,7 @@ mod grant;
 mod hold;
 mod idempotency;
 mod jobs;
+mod on_expiry;
 mod rebuild;
 mod render;
 mod schedules;

@@ -108,6 +108,7 @@ fn without_marks(mut row: ScopeState) -> ScopeState {
     let fresh = ScopeState::default();
     (row.folded, row.next_expiry) = (fresh.folded, fresh.next_expiry);
     row.line = fresh.line;
+    row.expiry_postings.clear();
     for balance in &mut row.balances {
         (balance.evicted, balance.next_eviction) = (fresh.balances[0].evicted, fresh.balances[0].next_eviction);
     }

@@ -11,6 +11,7 @@
 //! | `a=5!` | the same, refusing overruns and late commits |
 //! | `redeem:g:purpose:subject` | redeems the grant `g`; `g!` presents a wrong secret |
 //! | `job:queue:key:grant` | enqueues a job; the key, and `grant` to use the grant's payload, are optional |
+//! | `on-expiry=5` | the expiry of the hold posts 5 units of each charge |
 //! | `ttl=5s`, `key=k`, `dry`, `tenant=t` | TTL, idempotency key, dry run, tenant |
 
 use std::collections::BTreeMap;
@@ -21,6 +22,7 @@ use bursar_core::budget::{Budget, Cover, Limit};
 use bursar_core::context::Context;
 use bursar_core::decide::Rules;
 use bursar_core::grant::{Token, TokenDigest};
+use bursar_core::hold::OnExpiry;
 use bursar_core::id::{GrantId, HoldId, IdSource, JobId};
 use bursar_core::job::JobSpec;
 use bursar_core::name::{IdempotencyKey, JobKind, Purpose, Queue, Scope, Subject, Tenant};
@@ -171,15 +173,17 @@ impl World {
         let (verb, rest) = line.split_once(' ').unwrap_or((line, ""));
         let words: Vec<&str> = rest.split_whitespace().collect();
         let value = |name: &str| words.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
-        let options = ["ttl", "key", "tenant", "parent", "trip", "at", "late", "overrun", "life", "unit"];
+        let options = ["ttl", "key", "tenant", "parent", "trip", "at", "late", "overrun", "life", "unit", "on-expiry"];
         let is_option = |word: &&&str| **word == "dry" || options.iter().any(|o| word.starts_with(&format!("{o}=")));
         let plain: Vec<&str> = words.iter().filter(|word| !is_option(word)).copied().collect();
         let ttl = || value("ttl").map(span);
+        let on_expiry = value("on-expiry").map_or(OnExpiry::Release, |units| OnExpiry::Charge(units.parse().unwrap()));
+        let submit = |command: Command| Op::Submit(Command { on_expiry, ..command });
         let op = match verb {
             "define" => Op::Define { scope: scope(plain[0]), budget: budget(&plain[1..], value) },
-            "post" => Op::Submit(self.command(&plain, Settle::Now)),
-            "hold" => Op::Submit(self.command(&plain[1..], Settle::Hold { ttl: ttl() })),
-            "owned" => Op::Submit(self.command(&plain[1..], Settle::Job)),
+            "post" => submit(self.command(&plain, Settle::Now)),
+            "hold" => submit(self.command(&plain[1..], Settle::Hold { ttl: ttl() })),
+            "owned" => submit(self.command(&plain[1..], Settle::Job)),
             "commit" => Op::Commit { hold: self.named(plain[0]), actual: actual(&plain[1..]) },
             "release" => Op::Release { hold: self.named(plain[0]) },
             "extend" => Op::Extend { hold: self.named(plain[0]), by: span(plain[1]) },

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bursar_core::answer::{Answer, Outcome, Submitted};
 use bursar_core::budget::{Budget, Cover, Limit};
 use bursar_core::event::{Charged, Entry};
+use bursar_core::hold::OnExpiry;
 use bursar_core::id::CommandId;
 use bursar_core::job::JobSpec;
 use bursar_core::name::{IdempotencyKey, Purpose, Scope, Subject};
@@ -115,6 +116,13 @@ impl CommandBuilder {
     /// Holds the charges for the budget's default time to live; the caller commits or releases the hold.
     pub fn hold(mut self) -> Self {
         self.command.settle = Settle::Hold { ttl: None };
+        self
+    }
+
+    /// Makes the expiry of the hold post `amount` units of each charge, instead of freeing all of them. So spend does not
+    /// vanish with a process that died. A commit after the expiry corrects the units to the actual ones.
+    pub fn charge_on_expiry(mut self, amount: i64) -> Self {
+        self.command.on_expiry = OnExpiry::Charge(amount);
         self
     }
 

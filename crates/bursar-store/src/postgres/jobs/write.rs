@@ -9,8 +9,9 @@
 //! connection adds to the lane of its server process (`pg_backend_pid() % 64`), and readers add up all lanes.
 
 use bursar_core::id::JobId;
-use bursar_core::job::Job;
-use bursar_core::state::{Change, Workspace};
+use bursar_core::job::{Job, Schedule};
+
+use bursar_core::state::{Change, ScheduleKey, Workspace};
 use uuid::Uuid;
 
 use crate::codec::Packed;
@@ -40,7 +41,8 @@ const PUT_ENDED: &str = "INSERT INTO bursar.ended_jobs (id, tenant, queue, kind,
 const DELETE_ENDED: &str = "DELETE FROM bursar.ended_jobs WHERE ctid = ANY (ARRAY(
         SELECT j.ctid FROM (SELECT @) AS w(id)
         CROSS JOIN LATERAL (SELECT j.ctid FROM bursar.ended_jobs j WHERE j.id = w.id OFFSET 0) j))";
-const INSERT_JOB_KEYS: &str = "INSERT INTO bursar.job_keys (tenant, queue, key, job) SELECT @";
+const INSERT_JOB_KEYS: &str = "INSERT INTO bursar.job_keys (tenant, queue, key, job) SELECT @
+    ON CONFLICT DO NOTHING";
 const DELETE_JOB_KEYS: &str = "DELETE FROM bursar.job_keys WHERE ctid = ANY (ARRAY(
         SELECT k.ctid FROM (SELECT @) AS w(tenant, queue, key)
         CROSS JOIN LATERAL (
@@ -48,7 +50,8 @@ const DELETE_JOB_KEYS: &str = "DELETE FROM bursar.job_keys WHERE ctid = ANY (ARR
             WHERE k.tenant = w.tenant AND k.queue = w.queue AND k.key = w.key OFFSET 0) k))";
 const PUT_QUEUES: &str = "INSERT INTO bursar.queues (tenant, queue, data) SELECT @
     ON CONFLICT (tenant, queue) DO UPDATE SET data = EXCLUDED.data";
-const INSERT_SCHEDULES: &str = "INSERT INTO bursar.schedules (tenant, name, next_at, data) SELECT @";
+const INSERT_SCHEDULES: &str = "INSERT INTO bursar.schedules (tenant, name, next_at, data) SELECT @
+    ON CONFLICT DO NOTHING";
 const PUT_SCHEDULES: &str = "INSERT INTO bursar.schedules (tenant, name, next_at, data) SELECT @
     ON CONFLICT (tenant, name) DO UPDATE SET next_at = EXCLUDED.next_at, data = EXCLUDED.data";
 const DELETE_SCHEDULES: &str = "DELETE FROM bursar.schedules s USING (SELECT @) AS w(tenant, name)
@@ -178,7 +181,7 @@ fn write_job_keys(statement: &mut Statement, ws: &Workspace) {
         }
     }
     taken.sort_unstable();
-    statement.part(INSERT_JOB_KEYS, &taken, |part, rows| {
+    statement.counted_part(INSERT_JOB_KEYS, &taken, |part, rows| {
         part.array(rows.iter().map(|(key, _)| key.0.as_str()));
         part.array(rows.iter().map(|(key, _)| key.1.as_str()));
         part.array(rows.iter().map(|(key, _)| key.2.as_str()));
@@ -213,18 +216,19 @@ fn write_schedules(statement: &mut Statement, ws: &Workspace) {
             Change::Delete => deleted.push(key),
         }
     }
-    for (sql, rows) in [(INSERT_SCHEDULES, new), (PUT_SCHEDULES, updated)] {
-        statement.part(sql, &rows, |part, rows| {
-            part.array(rows.iter().map(|(key, _)| key.0.as_str()));
-            part.array(rows.iter().map(|(key, _)| key.1.as_str()));
-            part.array(rows.iter().map(|(_, row)| row.next_at.micros()));
-            part.array(rows.iter().map(|(_, row)| to_json(*row)));
-        });
-    }
+    statement.counted_part(INSERT_SCHEDULES, &new, schedule_columns);
+    statement.part(PUT_SCHEDULES, &updated, schedule_columns);
     statement.part(DELETE_SCHEDULES, &deleted, |part, rows| {
         part.array(rows.iter().map(|key| key.0.as_str()));
         part.array(rows.iter().map(|key| key.1.as_str()));
     });
+}
+
+fn schedule_columns(part: &mut Statement, rows: &[(&ScheduleKey, &Schedule)]) {
+    part.array(rows.iter().map(|(key, _)| key.0.as_str()));
+    part.array(rows.iter().map(|(key, _)| key.1.as_str()));
+    part.array(rows.iter().map(|(_, row)| row.next_at.micros()));
+    part.array(rows.iter().map(|(_, row)| to_json(*row)));
 }
 
 fn write_figures(statement: &mut Statement, ws: &Workspace) {

@@ -1,0 +1,424 @@
+"""Blobs: files that are stored by the server and moved as streams."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import io
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any, TypeAlias, Union
+
+import httpx
+from typing_extensions import NotRequired, TypedDict, Unpack
+
+from bursar._call import Call, path, query
+from bursar._sending import (
+    CONNECT_TIMEOUT,
+    STALLED_TIMEOUT,
+    AsyncSender,
+    Options,
+    SyncSender,
+    Upload,
+    backoff,
+    retry_after,
+    unreachable,
+)
+from bursar.errors import BursarError, ProblemError, Unreadable, error_of_answer
+
+PART_BYTES = 1 << 18
+
+
+class Blob(TypedDict):
+    """A blob, without its bytes."""
+
+    id: str
+    namespace: str
+    state: str
+    filename: NotRequired[str | None]
+    content_type: str
+    size: NotRequired[int | None]
+    sha256: NotRequired[str | None]
+    metadata: NotRequired[Any]
+    created_at: NotRequired[str | None]
+    deleted_at: NotRequired[str | None]
+    jobs: NotRequired[int]
+    references: NotRequired[list[str]]
+
+
+class PageOfBlobs(TypedDict):
+    """A page of blobs."""
+
+    items: list[Blob]
+    next: NotRequired[str | None]
+
+
+class Link(TypedDict):
+    """An address that gives the bytes of a blob without a token."""
+
+    id: str
+    url: NotRequired[str | None]
+    """The address. It is returned once."""
+    expires_at: NotRequired[str | None]
+
+
+class PutOptions(TypedDict, total=False):
+    """Options of a blob."""
+
+    namespace: str
+    """Default: `default`."""
+    filename: str | None
+    content_type: str
+    """Default: `application/octet-stream`."""
+    metadata: Any
+
+
+Source: TypeAlias = Union[bytes, Path, "IO[bytes]", Iterable[bytes]]
+"""The bytes of a blob: in memory, a file by its path, an open file, or parts. Parts can be read once, so that an upload
+of them is not retried."""
+
+
+class BlobCalls:
+    """Builds the calls of blobs. Their repetition has no further effect: equal bytes are one blob."""
+
+    @staticmethod
+    def put(options: PutOptions) -> Call[Blob]:
+        fields: dict[str, Any] = {name: options.get(name) for name in ("namespace", "filename")}
+        if options.get("metadata") is not None:
+            fields["metadata"] = json.dumps(options.get("metadata"), separators=(",", ":"))
+        return Call("POST", path("v1", "blobs"), query=query(fields), idempotent=True)
+
+    @staticmethod
+    def meta(id: str) -> Call[Blob]:
+        return Call("GET", path("v1", "blobs", id, "meta"))
+
+    @staticmethod
+    def list(namespace: str | None, cursor: str | None, limit: int | None) -> Call[PageOfBlobs]:
+        fields = {"namespace": namespace, "cursor": cursor, "limit": limit}
+        return Call("GET", path("v1", "blobs"), query=query(fields))
+
+    @staticmethod
+    def delete(id: str) -> Call[None]:
+        return Call("DELETE", path("v1", "blobs", id), idempotent=True)
+
+    @staticmethod
+    def restore(id: str) -> Call[Blob]:
+        return Call("POST", path("v1", "blobs", id, "restore"), body={}, idempotent=True)
+
+    @staticmethod
+    def reference(method: str, id: str, name: str) -> Call[None]:
+        return Call(method, path("v1", "blobs", id, "references", name), idempotent=True)
+
+    @staticmethod
+    def link(id: str, expires_in_ms: int | None) -> Call[Link]:
+        body = {} if expires_in_ms is None else {"expires_in_ms": expires_in_ms}
+        return Call("POST", path("v1", "blobs", id, "link"), body=body, idempotent=True)
+
+    @staticmethod
+    def revoke_link(id: str) -> Call[None]:
+        return Call("DELETE", path("v1", "links", id), idempotent=True)
+
+
+def upload_of(source: Source, options: PutOptions) -> Upload:
+    """Returns how a source is sent. The server checks the digest of a source that can be read twice."""
+    headers = {"content-type": options.get("content_type", "application/octet-stream")}
+    if isinstance(source, bytes):
+        data = source
+        return digested(lambda: file_parts(io.BytesIO(data)), headers)
+    if isinstance(source, Path):
+        place = source
+        return digested(lambda: path_parts(place), headers)
+    if not hasattr(source, "read"):
+        parts = iter(source)
+        return Upload(lambda: parts, headers, repeatable=False)
+    file: Any = source
+    if not file.seekable():
+        return Upload(lambda: file_parts(file), headers, repeatable=False)
+    start: int = file.tell()
+
+    def again() -> Iterator[bytes]:
+        file.seek(start)
+        return file_parts(file)
+
+    return digested(again, headers)
+
+
+def digested(begin: Callable[[], Iterator[bytes]], headers: dict[str, str]) -> Upload:
+    digest, size = hashlib.sha256(), 0
+    for part in begin():
+        digest.update(part)
+        size += len(part)
+    value = base64.b64encode(digest.digest()).decode()
+    headers = {**headers, "content-length": str(size), "repr-digest": f"sha-256=:{value}:"}
+    return Upload(begin, headers, repeatable=True)
+
+
+def file_parts(file: Any) -> Iterator[bytes]:
+    while part := file.read(PART_BYTES):
+        yield part
+
+
+def path_parts(place: Path) -> Iterator[bytes]:
+    with place.open("rb") as file:
+        yield from file_parts(file)
+
+
+class Download:
+    """The state of a download, without I/O. A broken connection is reopened after the last byte."""
+
+    def __init__(self, options: Options, id: str) -> None:
+        self._options = options
+        self._url = options.base + path("v1", "blobs", id)
+        self._attempts = 0
+        self._failing_since: float | None = None
+        self._etag: str | None = None
+        self.position = 0
+        self.size: int | None = None
+        """The size of the blob in bytes, once it is known."""
+        self.content_type = "application/octet-stream"
+
+    def request(self) -> dict[str, Any]:
+        headers = self._options.headers("*/*")
+        # The bytes are counted and verified as they are stored.
+        headers["accept-encoding"] = "identity"
+        if self.position:
+            headers["range"] = f"bytes={self.position}-"
+            if self._etag is not None:
+                headers["if-range"] = self._etag
+        timeout = httpx.Timeout(STALLED_TIMEOUT, connect=CONNECT_TIMEOUT)
+        return {"url": self._url, "headers": headers, "timeout": timeout}
+
+    def opened(self, response: httpx.Response) -> None:
+        """Reads the head of a successful answer."""
+        if self.position and response.status_code != 206:
+            raise Unreadable("the blob has changed during the download", response.status_code)
+        self._etag = response.headers.get("etag")
+        self.content_type = response.headers.get("content-type", self.content_type)
+        length: str = response.headers.get("content-length", "")
+        if length.isdigit():
+            self.size = self.position + int(length)
+
+    def refusal(self, response: httpx.Response, body: bytes) -> BursarError:
+        error = error_of_answer(response.status_code, body)
+        return error or Unreadable("the answer is not a problem document", response.status_code)
+
+    def received(self, part: bytes) -> bytes:
+        self.position += len(part)
+        self._attempts, self._failing_since = 0, None
+        return part
+
+    def ended(self) -> None:
+        """Raises if the connection was lost before the last byte."""
+        if self.size is not None and self.position < self.size:
+            raise httpx.ReadError("the connection was closed")
+
+    def failed(self, error: Exception, response: httpx.Response | None) -> float:
+        """Returns the delay before the next attempt, or raises if a retry is useless or the timeout is over."""
+        self._attempts += 1
+        wait = retry_after(response) if isinstance(error, ProblemError) else 0.0
+        delay = max(wait, backoff(self._attempts))
+        final = error if isinstance(error, BursarError) else unreachable(self._options.base, error)
+        now = time.monotonic()
+        self._failing_since = self._failing_since or now
+        if not final.transient or now - self._failing_since + delay >= self._options.timeout:
+            raise final from (None if final is error else error)
+        return delay
+
+
+class BlobReader(Download):
+    """The bytes of a blob, as an iterator of parts."""
+
+    def __init__(self, sender: SyncSender, id: str) -> None:
+        super().__init__(sender.options, id)
+        self._http = sender.http
+
+    def __iter__(self) -> Iterator[bytes]:
+        while True:
+            response: httpx.Response | None = None
+            try:
+                with self._http.stream("GET", **self.request()) as response:
+                    if not response.is_success:
+                        raise self.refusal(response, response.read())
+                    self.opened(response)
+                    for part in response.iter_bytes():
+                        yield self.received(part)
+                self.ended()
+                return
+            except (httpx.HTTPError, BursarError) as error:
+                delay = self.failed(error, response)
+            time.sleep(delay)
+
+    def read(self) -> bytes:
+        """Returns all bytes."""
+        return b"".join(self)
+
+    def save(self, to: Path) -> int:
+        """Writes the blob to a file; returns its size."""
+        with to.open("wb") as file:
+            for part in self:
+                file.write(part)
+        return self.position
+
+
+class AsyncBlobReader(Download):
+    """The bytes of a blob, as an asynchronous iterator of parts."""
+
+    def __init__(self, sender: AsyncSender, id: str) -> None:
+        super().__init__(sender.options, id)
+        self._http = sender.http
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while True:
+            response: httpx.Response | None = None
+            try:
+                async with self._http.stream("GET", **self.request()) as response:
+                    if not response.is_success:
+                        raise self.refusal(response, await response.aread())
+                    self.opened(response)
+                    async for part in response.aiter_bytes():
+                        yield self.received(part)
+                self.ended()
+                return
+            except (httpx.HTTPError, BursarError) as error:
+                delay = self.failed(error, response)
+            await asyncio.sleep(delay)
+
+    async def read(self) -> bytes:
+        """Returns all bytes."""
+        return b"".join([part async for part in self])
+
+    async def save(self, to: Path) -> int:
+        """Writes the blob to a file; returns its size."""
+        file = await asyncio.to_thread(to.open, "wb")
+        try:
+            async for part in self:
+                await asyncio.to_thread(file.write, part)
+        finally:
+            await asyncio.to_thread(file.close)
+        return self.position
+
+
+def ignore(_blob: str) -> None:
+    """Records nothing: the blob belongs to no job."""
+
+
+class Blobs:
+    """The calls of blobs."""
+
+    def __init__(self, sender: SyncSender, made: Callable[[str], None] = ignore) -> None:
+        self._sender = sender
+        self._made = made
+
+    def recorded_by(self, made: Callable[[str], None]) -> Blobs:
+        """Returns the same calls, which record the blobs that they put."""
+        return Blobs(self._sender, made)
+
+    def put(self, source: Source, **options: Unpack[PutOptions]) -> Blob:
+        """Stores bytes. If the namespace has the same bytes already, returns that blob."""
+        blob = self._sender.send(BlobCalls.put(options), upload_of(source, options))
+        self._made(blob["id"])
+        return blob
+
+    def get(self, id: str, /) -> BlobReader:
+        """Returns the bytes of a blob: iterate over it, or use `read` or `save`."""
+        return BlobReader(self._sender, id)
+
+    def meta(self, id: str, /) -> Blob:
+        """Returns a blob without its bytes."""
+        return self._sender.send(BlobCalls.meta(id))
+
+    def list(self, *, namespace: str | None = None, cursor: str | None = None, limit: int | None = None) -> PageOfBlobs:
+        """Lists blobs."""
+        return self._sender.send(BlobCalls.list(namespace, cursor, limit))
+
+    def iterate(self, *, namespace: str | None = None, limit: int | None = None) -> Iterator[Blob]:
+        """Lists blobs page after page. `limit` is the size of a page."""
+        return self._sender.pages(BlobCalls.list(namespace, None, limit))
+
+    def delete(self, id: str, /) -> None:
+        """Deletes a blob; it can be restored for a while."""
+        self._sender.send(BlobCalls.delete(id))
+
+    def restore(self, id: str, /) -> Blob:
+        """Restores a deleted blob."""
+        return self._sender.send(BlobCalls.restore(id))
+
+    def add_reference(self, id: str, name: str, /) -> None:
+        """Keeps a blob under a name of the application."""
+        self._sender.send(BlobCalls.reference("PUT", id, name))
+
+    def remove_reference(self, id: str, name: str, /) -> None:
+        """Removes a reference of the application."""
+        self._sender.send(BlobCalls.reference("DELETE", id, name))
+
+    def link(self, id: str, /, *, expires_in_ms: int | None = None) -> Link:
+        """Makes an address that gives the bytes without a token."""
+        return self._sender.send(BlobCalls.link(id, expires_in_ms))
+
+    def revoke_link(self, id: str, /) -> None:
+        """Revokes a link, by the id of the link."""
+        self._sender.send(BlobCalls.revoke_link(id))
+
+
+class AsyncBlobs:
+    """The calls of blobs, for asyncio."""
+
+    def __init__(self, sender: AsyncSender, made: Callable[[str], None] = ignore) -> None:
+        self._sender = sender
+        self._made = made
+
+    def recorded_by(self, made: Callable[[str], None]) -> AsyncBlobs:
+        """Returns the same calls, which record the blobs that they put."""
+        return AsyncBlobs(self._sender, made)
+
+    async def put(self, source: Source, **options: Unpack[PutOptions]) -> Blob:
+        """Stores bytes. If the namespace has the same bytes already, returns that blob."""
+        upload = await asyncio.to_thread(upload_of, source, options)
+        blob = await self._sender.send(BlobCalls.put(options), upload)
+        self._made(blob["id"])
+        return blob
+
+    def get(self, id: str, /) -> AsyncBlobReader:
+        """Returns the bytes of a blob: iterate over it, or use `read` or `save`."""
+        return AsyncBlobReader(self._sender, id)
+
+    async def meta(self, id: str, /) -> Blob:
+        """Returns a blob without its bytes."""
+        return await self._sender.send(BlobCalls.meta(id))
+
+    async def list(
+        self, *, namespace: str | None = None, cursor: str | None = None, limit: int | None = None
+    ) -> PageOfBlobs:
+        """Lists blobs."""
+        return await self._sender.send(BlobCalls.list(namespace, cursor, limit))
+
+    def iterate(self, *, namespace: str | None = None, limit: int | None = None) -> AsyncIterator[Blob]:
+        """Lists blobs page after page. `limit` is the size of a page."""
+        return self._sender.pages(BlobCalls.list(namespace, None, limit))
+
+    async def delete(self, id: str, /) -> None:
+        """Deletes a blob; it can be restored for a while."""
+        await self._sender.send(BlobCalls.delete(id))
+
+    async def restore(self, id: str, /) -> Blob:
+        """Restores a deleted blob."""
+        return await self._sender.send(BlobCalls.restore(id))
+
+    async def add_reference(self, id: str, name: str, /) -> None:
+        """Keeps a blob under a name of the application."""
+        await self._sender.send(BlobCalls.reference("PUT", id, name))
+
+    async def remove_reference(self, id: str, name: str, /) -> None:
+        """Removes a reference of the application."""
+        await self._sender.send(BlobCalls.reference("DELETE", id, name))
+
+    async def link(self, id: str, /, *, expires_in_ms: int | None = None) -> Link:
+        """Makes an address that gives the bytes without a token."""
+        return await self._sender.send(BlobCalls.link(id, expires_in_ms))
+
+    async def revoke_links(self, id: str, /) -> None:
+        """Revokes all links of a blob."""
+        await self._sender.send(BlobCalls.revoke_link(id))

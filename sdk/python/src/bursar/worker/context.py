@@ -1,0 +1,186 @@
+"""The context of a running handler: its job, its progress, its usage and the signal to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Any
+
+from bursar.client import AsyncClient, Client
+from bursar.models import LeasedAnswer, ProgressItem, Usage
+
+PROGRESS_BYTES_MAX = 64 << 10
+SCOPES_MAX = 1_000
+AMOUNT_MAX = (1 << 63) - 1
+
+
+class Stop(IntEnum):
+    """Why a handler must stop. A higher reason replaces a lower one."""
+
+    draining = 1
+    """The worker shuts down. The handler should finish soon or raise; then the job is retried."""
+    cancelled = 2
+    """The job was cancelled."""
+    lost = 3
+    """The lease is lost: another worker may have the job, and the result of this handler is discarded."""
+
+
+class StopSignal:
+    """Tells a handler that it must stop. It can be watched from threads and from event loops."""
+
+    def __init__(self) -> None:
+        self._reason: Stop | None = None
+        self._lock = threading.Lock()
+        self._event = threading.Event()
+        self._waiters: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
+
+    @property
+    def reason(self) -> Stop | None:
+        """Why the handler must stop, or `None` if it may go on."""
+        return self._reason
+
+    def is_set(self) -> bool:
+        """Returns whether the handler must stop."""
+        return self._reason is not None
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Blocks until the handler must stop, or for `timeout` seconds; returns whether it must."""
+        return self._event.wait(timeout)
+
+    async def wait_async(self) -> Stop:
+        """Waits until the handler must stop, and returns why."""
+        waiter = (asyncio.get_running_loop(), asyncio.Event())
+        with self._lock:
+            self._waiters.append(waiter)
+        try:
+            while self._reason is None:
+                await waiter[1].wait()
+            return self._reason
+        finally:
+            with self._lock:
+                self._waiters.remove(waiter)
+
+    def set(self, reason: Stop) -> bool:
+        """Sets the reason, unless the signal has one that is at least as strong; returns whether it was the first."""
+        with self._lock:
+            first = self._reason is None
+            if self._reason is None or self._reason < reason:
+                self._reason = reason
+            for loop, event in self._waiters:
+                try:
+                    loop.call_soon_threadsafe(event.set)
+                except RuntimeError:
+                    # The loop is closed, so nothing waits there.
+                    continue
+        self._event.set()
+        return first
+
+
+class BaseContext:
+    """What contexts of blocking and of asyncio handlers have in common.
+
+    A job runs **at least once**: a worker that crashes, or loses its connection or its lease, may have done the work
+    already when another worker does it again. Make the effects of a handler safe to repeat: pass
+    `ctx.idempotency_key` to services that accept one, and use `ctx.id` as a key elsewhere.
+    """
+
+    def __init__(self, job: LeasedAnswer, fence: int, send_progress: Callable[[ProgressItem], None]) -> None:
+        self.job = job
+        """The leased job."""
+        self.id = job["id"]
+        """The id of the job, which is the same for every attempt."""
+        self.fence = fence
+        """The fence of the lease."""
+        self.attempt = job["attempt"]
+        """The number of this attempt, counted from 1."""
+        self.idempotency_key = job.get("idempotency_key")
+        """The idempotency key of the job."""
+        self.signal = StopSignal()
+        """Tells when and why the handler must stop."""
+        self._send_progress = send_progress
+        self._lock = threading.Lock()
+        self._usage: dict[str | None, int] = {}
+        self._has_usage = False
+        self._blobs: list[str] = []
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the handler must stop: the job was cancelled, the lease is lost, or the worker drains. A long handler
+        checks this; see `ctx.signal` for the reason."""
+        return self.signal.is_set()
+
+    def progress(self, percent: float | None = None, message: str | None = None, data: Any = None) -> None:
+        """Sends progress to listeners and extends the lease. It does not wait: progress is sent in the background, and
+        a failure is logged."""
+        if percent is not None and not 0 <= percent <= 100:
+            raise ValueError(f"percent is {percent}; it must be from 0 to 100: how much of the job is done")
+        size = len((message or "").encode()) + len(json.dumps(data).encode())
+        if size > PROGRESS_BYTES_MAX:
+            raise ValueError(f"data has {size} bytes with its message; at most {PROGRESS_BYTES_MAX} are allowed")
+        item = ProgressItem(id=self.id, fence=self.fence, percent=percent, message=message, data=data)
+        self._send_progress(item)
+
+    def usage(self, amount: int, scope: str | None = None) -> None:
+        """Adds units to what the attempt has spent; default: on the only scope of the job's hold. A handler that
+        reports no usage has spent the held units if it succeeds, and nothing if it fails."""
+        if type(amount) is not int:
+            raise TypeError(f"usage is {amount!r}; it must be an int: units are never fractions")
+        if amount < 0:
+            raise ValueError("usage must not be negative")
+        with self._lock:
+            total = self._usage.get(scope, 0) + amount
+            if total > AMOUNT_MAX:
+                raise OverflowError("usage exceeds 64 bits")
+            if scope not in self._usage and len(self._usage) >= SCOPES_MAX:
+                raise ValueError(f"usage names more than {SCOPES_MAX} scopes")
+            self._usage[scope] = total
+            self._has_usage = True
+
+    def reported(self) -> list[Usage] | None:
+        """Returns the usage that the handler has reported."""
+        with self._lock:
+            if not self._has_usage:
+                return None
+            return [
+                Usage(amount=amount) if scope is None else Usage(scope=scope, amount=amount)
+                for scope, amount in self._usage.items()
+            ]
+
+    def made_blob(self, blob: str) -> None:
+        """Records a blob that the job made: the job refers to it when it succeeds."""
+        with self._lock:
+            if blob not in self._blobs:
+                self._blobs.append(blob)
+
+    def made_blobs(self) -> list[str]:
+        with self._lock:
+            return list(self._blobs)
+
+
+class JobContext(BaseContext):
+    """The context of a blocking handler."""
+
+    def __init__(
+        self, job: LeasedAnswer, fence: int, send_progress: Callable[[ProgressItem], None], client: Client
+    ) -> None:
+        super().__init__(job, fence, send_progress)
+        self.client = client
+        """A client with the token of the worker."""
+        self.blobs = client.blobs.recorded_by(self.made_blob)
+        """The blobs of the server. The job refers to those that it puts, when it succeeds."""
+
+
+class AsyncJobContext(BaseContext):
+    """The context of an asyncio handler."""
+
+    def __init__(
+        self, job: LeasedAnswer, fence: int, send_progress: Callable[[ProgressItem], None], client: AsyncClient
+    ) -> None:
+        super().__init__(job, fence, send_progress)
+        self.client = client
+        """A client with the token of the worker."""
+        self.blobs = client.blobs.recorded_by(self.made_blob)
+        """The blobs of the server. The job refers to those that it puts, when it succeeds."""

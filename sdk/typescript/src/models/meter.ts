@@ -1,0 +1,229 @@
+/** Holds the most that a call can cost before it is sent, and commits the real cost after it. */
+
+import type { Bursar } from '../client.js';
+import { ArgumentError, RefusedError } from '../errors.js';
+import type { JobContext } from '../worker/context.js';
+import type { Bounds } from './measure.js';
+import { boundOf, costOf, type Price, type Prices, priceOf, type TokenUsage } from './prices.js';
+
+/** How long a hold lives. A call that takes longer is charged its bound when the hold expires, and the commit corrects it. */
+const TTL_MS = 15 * 60_000;
+/** The output tokens of a call that sets no maximum. */
+const MAX_TOKENS = 4_096;
+
+/** Who pays for calls: a scope, or the job of a worker. */
+export type Payer =
+  /** Each call holds units on the scope, or on each of several scopes. */
+  | { bursar: Bursar; scope: string | string[]; ctx?: undefined }
+  /** The hold of the job pays. The units that it holds, or `cap` of them, are the limit of all calls of the attempt. */
+  | { ctx: JobContext; cap?: number; bursar?: undefined };
+
+/** Options of every wrapper. */
+export type MeterOptions = Payer &
+  Bounds & {
+    /** What models cost; default: `PRICES`. */
+    prices?: Prices;
+    /** The price of a model that `prices` does not have; default: the call is refused. */
+    fallbackPrice?: Price;
+    /** The most output tokens of a call that does not set its own maximum; default: 4096. It is sent to the provider. */
+    maxTokens?: number;
+    /** What a call costs that was sent and ended without its usage, because the reader stopped or the connection broke. `bound`, the default:
+     * what was held, because the provider may go on and bill for tokens that were never read. `received`: the input, and the output that arrived. */
+    unfinished?: 'bound' | 'received';
+    /** The time to live of a hold; default: 15 minutes. */
+    ttlMs?: number;
+    /** Is told of every settled call. */
+    onSettled?: (call: SettledCall) => void;
+    /** Is told if settling failed. The hold then expires, and its bound is charged. Default: `console.warn`. */
+    onError?: (error: unknown) => void;
+  };
+
+/** A call that was settled. */
+export interface SettledCall {
+  model: string;
+  /** The units that were held. */
+  bound: number;
+  /** The units that were charged. */
+  cost: number;
+  /** `usage`: by the usage in the answer; `unfinished`: without it; `released`: the provider did not run the call. */
+  by: 'usage' | 'unfinished' | 'released';
+}
+
+/** A call to be held: the most tokens that it can have. */
+export interface CallBound {
+  model: string;
+  inputTokens: number;
+  outputTokens: number;
+  /** What tools of the provider may cost, in micro-dollars. */
+  extra?: number;
+}
+
+/** The tokens of a call as far as they are known. */
+export type PartialUsage = { known: true; usage: TokenUsage } | { known: false; input?: Omit<TokenUsage, 'output'>; received: number };
+
+/** Units that are set aside for one call. */
+interface Ticket {
+  commit(cost: number): Promise<unknown>;
+  release(): Promise<unknown>;
+}
+
+export class Meter {
+  readonly maxTokens: number;
+
+  constructor(readonly options: MeterOptions) {
+    this.maxTokens = options.maxTokens ?? MAX_TOKENS;
+    if (!options.ctx && !(options.bursar && options.scope)) throw new ArgumentError('a wrapper needs `bursar` and `scope`, or `ctx`');
+  }
+
+  priceOf(model: string): Price {
+    return priceOf(model, this.options.prices, this.options.fallbackPrice);
+  }
+
+  /** Holds the most that a call can cost. Throws a `RefusedError` that names the limit if the units are not there. */
+  async begin(call: CallBound, signal?: AbortSignal | null): Promise<MeteredCall> {
+    const price = this.priceOf(call.model);
+    const bound = boundOf(price, call.inputTokens, call.outputTokens) + (call.extra ?? 0);
+    signal?.throwIfAborted();
+    const ticket = this.options.ctx ? await jobTicket(this.options.ctx, this.options.cap, bound) : await this.holdTicket(bound);
+    const held = new MeteredCall(this, call, price, bound, ticket);
+    // Aborting the request for the hold would leave a hold that nothing settles.
+    if (signal?.aborted) {
+      await held.notRun();
+      throw signal.reason;
+    }
+    return held;
+  }
+
+  private async holdTicket(bound: number): Promise<Ticket> {
+    const { bursar, scope, ttlMs = TTL_MS } = this.options as Extract<MeterOptions, { bursar: Bursar }>;
+    const charges = [scope].flat().map((scope) => ({ scope, amount: bound }));
+    // If this process dies, the provider may have run the call: the bound is charged, because the real cost is lost.
+    const hold = await bursar.hold(charges, { ttlMs, onExpiry: { charge: bound } });
+    return {
+      commit: (cost) => hold.commit(charges.length === 1 ? cost : charges.map(({ scope }) => ({ scope, amount: cost }))),
+      release: () => hold.release(),
+    };
+  }
+}
+
+/** A call that is held. It is settled once: later calls of its methods have no effect. */
+export class MeteredCall {
+  private settling: Promise<void> | undefined;
+
+  constructor(
+    private readonly meter: Meter,
+    private readonly call: CallBound,
+    private readonly price: Price,
+    readonly bound: number,
+    private readonly ticket: Ticket,
+  ) {}
+
+  /** Settles the call with its usage, or with what is known of it. */
+  ended(usage: PartialUsage): Promise<void> {
+    if (usage.known) return this.settle(costOf(this.price, usage.usage) + this.extra, 'usage');
+    return this.settle(this.unfinishedCost(usage), 'unfinished');
+  }
+
+  /** Releases the units: the provider did not run the call. */
+  notRun(): Promise<void> {
+    return this.settle(0, 'released');
+  }
+
+  /** Settles a call that failed with an error: it was never sent, or it may have run. */
+  failed(error: unknown): Promise<void> {
+    return wasNeverSent(error) ? this.notRun() : this.ended({ known: false, received: 0 });
+  }
+
+  private unfinishedCost({ input, received }: Extract<PartialUsage, { known: false }>): number {
+    const mode = this.meter.options.unfinished ?? 'bound';
+    const output = mode === 'bound' ? this.call.outputTokens : Math.min(received, this.call.outputTokens);
+    if (input) return Math.min(costOf(this.price, { ...input, output }) + this.extra, this.bound);
+    return mode === 'bound' ? this.bound : Math.min(boundOf(this.price, this.call.inputTokens, output) + this.extra, this.bound);
+  }
+
+  /** Tools of the provider report no price, so their bound is charged. */
+  private get extra(): number {
+    return this.call.extra ?? 0;
+  }
+
+  private settle(cost: number, by: SettledCall['by']): Promise<void> {
+    this.settling ??= this.settleOnce(cost, by);
+    return this.settling;
+  }
+
+  private async settleOnce(cost: number, by: SettledCall['by']): Promise<void> {
+    const { onSettled, onError = (error) => console.warn('bursar: settling a model call failed; its hold will expire:', error) } = this.meter.options;
+    try {
+      await (by === 'released' ? this.ticket.release() : this.ticket.commit(cost));
+      onSettled?.({ model: this.call.model, bound: this.bound, cost, by });
+    } catch (error) {
+      // The answer of the provider is not lost with its settlement: the hold expires and charges its bound.
+      onError(error);
+    }
+  }
+}
+
+/** The units that calls of a job have set aside, and the limit of them. */
+interface JobPurse {
+  cap: Promise<{ scope: string; units: number }>;
+  reserved: number;
+}
+
+const PURSES = new WeakMap<JobContext, JobPurse>();
+
+/** Sets units aside of those that the job holds. All calls of an attempt share them, so that they cannot pass the hold together. */
+async function jobTicket(ctx: JobContext, cap: number | undefined, bound: number): Promise<Ticket> {
+  let purse = PURSES.get(ctx);
+  if (!purse) {
+    purse = { cap: capOf(ctx, cap), reserved: 0 };
+    PURSES.set(ctx, purse);
+  }
+  const own = purse;
+  const { scope, units } = await own.cap;
+  const available = units - ctx.spent() - own.reserved;
+  if (bound > available) throw refusal(scope, units, available, bound);
+  own.reserved += bound;
+  let open = true;
+  const close = (spend: number) => {
+    if (!open) return;
+    open = false;
+    own.reserved -= bound;
+    ctx.usage(spend);
+  };
+  return { commit: async (cost) => close(cost), release: async () => close(0) };
+}
+
+async function capOf(ctx: JobContext, cap: number | undefined): Promise<{ scope: string; units: number }> {
+  if (cap !== undefined) return { scope: 'job', units: cap };
+  const charges = await ctx.held();
+  const [charge] = charges;
+  if (!charge) throw new ArgumentError('the job has no hold: enqueue it with a charge and `settle: "job"`, or pass `cap`');
+  if (charges.length > 1) throw new ArgumentError('the hold of the job has several charges: pass `cap`');
+  return { scope: charge.scope, units: charge.amount };
+}
+
+/** Returns the refusal of a call that the hold of its job does not cover. */
+function refusal(scope: string, limit: number, available: number, requested: number): RefusedError {
+  const detail = `the hold of the job leaves ${Math.max(available, 0)} of ${limit} units, and the call may cost ${requested}`;
+  const violation = {
+    kind: 'limit' as const,
+    scope,
+    limit,
+    available: Math.max(available, 0),
+    requested,
+    possible: requested <= limit,
+    window: 'lifetime',
+  };
+  return new RefusedError({ type: '/problems/refused', title: 'Refused', status: 409, detail, violations: [violation] });
+}
+
+const NOT_SENT = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'UND_ERR_CONNECT_TIMEOUT']);
+
+/** Whether an error shows that no connection was made. */
+function wasNeverSent(error: unknown): boolean {
+  for (let inner = error; inner instanceof Error; inner = inner.cause) {
+    const code = (inner as { code?: unknown }).code;
+    if (typeof code === 'string' && NOT_SENT.has(code)) return true;
+  }
+  return false;
+}

@@ -1,0 +1,100 @@
+/** The programs that the guides quote, as the packages' users run them: with the built package. */
+
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { createServer, request as httpRequest } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import type { Bursar } from '../src/index.js';
+import { answerCost, Provider } from './provider.js';
+import { eventually, knowsOnExpiry, OPERATOR, Server } from './support.js';
+
+const EXAMPLES = join(import.meta.dirname, '../../examples');
+
+let server: Server;
+let bursar: Bursar;
+before(async () => {
+  server = await Server.start();
+  bursar = server.client();
+});
+after(() => server.stop());
+
+/** Starts an example. */
+function start(name: string, env: Record<string, string> = {}) {
+  const all = { ...process.env, BURSAR_URL: server.url, BURSAR_TOKEN: OPERATOR, ...env };
+  const child = spawn(process.execPath, [join(EXAMPLES, `${name}.js`)], { env: all, stdio: ['ignore', 'pipe', 'pipe'] });
+  const example = { child, output: '', ended: new Promise<number | null>((done) => child.once('exit', done)) };
+  for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', (text: string) => (example.output += text));
+  process.once('exit', () => child.kill('SIGKILL'));
+  return example;
+}
+
+test('worker', async () => {
+  const example = start('worker');
+  assert.equal(await example.ended, 0, example.output);
+  assert.match(example.output, /https:\/\/videos\.example\/job_/);
+  assert.equal((await bursar.budgets.spent('customer:7')).spent, 420);
+});
+
+test('first_hold', async () => {
+  const example = start('first_hold');
+  assert.equal(await example.ended, 0, example.output);
+  assert.equal(example.output.trim(), '42000');
+});
+
+test('agent_fleet', async () => {
+  const provider = await Provider.start();
+  const url = (await knowsOnExpiry(server)) ? server.url : await withoutOnExpiry(server.url);
+  const cap = 60 * answerCost('gpt-5-mini');
+  const env = { OPENAI_API_KEY: 'k', OPENAI_BASE_URL: `${provider.url}/v1`, BURSAR_URL: url, FLEET_CAP: String(cap) };
+  const example = start('agent_fleet', env);
+  assert.equal(await example.ended, 0, example.output);
+  await provider.stop();
+  const { spent } = await bursar.budgets.spent('fleet');
+  assert.equal(spent, provider.billed, example.output);
+  assert.ok(spent > 0 && spent <= cap, `${spent} of ${cap}`);
+  assert.match(example.output, new RegExp(`${provider.calls.length} steps, ${spent} of ${cap} micro-dollars spent`));
+});
+
+test('express_endpoint', async () => {
+  await bursar.budgets.define('customer:9', { limits: [{ amount: 10_000, window: 'lifetime' }] });
+  const example = start('express_endpoint', { PORT: '0' });
+  const port = await eventually(() => /port: (\d+)/.exec(example.output)?.[1]);
+  const url = `http://127.0.0.1:${port}`;
+  const order = async (seconds: number, key: string) => {
+    const headers = { 'content-type': 'application/json', 'idempotency-key': key };
+    const answer = await fetch(`${url}/customers/9/videos`, { method: 'POST', headers, body: JSON.stringify({ prompt: 'a harbour', seconds }) });
+    return { status: answer.status, body: (await answer.json()) as Record<string, unknown> };
+  };
+  const first = await order(6, 'order-1');
+  assert.equal(first.status, 202);
+  assert.deepEqual(await order(6, 'order-1'), first);
+  const done = await eventually(async () => {
+    const job = await (await fetch(`${url}/videos/${first.body.job}`)).json();
+    return job.state === 'succeeded' && job;
+  });
+  assert.deepEqual(done.cost, [{ scope: 'customer:9', amount: 4_200 }]);
+  const refused = await order(6, 'order-2');
+  assert.equal(refused.status, 402);
+  assert.equal((refused.body.violations as { available: number }[])[0]?.available, 5_800);
+  example.child.kill('SIGTERM');
+  assert.equal(await example.ended, 0, example.output);
+});
+
+/** Starts a proxy to a server that does not know `on_expiry` yet; returns its URL. */
+async function withoutOnExpiry(target: string): Promise<string> {
+  const proxy = createServer(async (incoming, outgoing) => {
+    let body = '';
+    for await (const part of incoming.setEncoding('utf8')) body += part;
+    const { 'content-length': _, ...headers } = incoming.headers;
+    const forward = httpRequest(target + incoming.url, { method: incoming.method, headers }, (answer) => {
+      outgoing.writeHead(answer.statusCode ?? 500, answer.headers);
+      answer.pipe(outgoing);
+    });
+    forward.end(body.replace(/,"on_expiry":\{"charge":\d+\}/, ''));
+  });
+  await new Promise<void>((done) => proxy.listen(0, '127.0.0.1', done));
+  proxy.unref();
+  return `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
+}
