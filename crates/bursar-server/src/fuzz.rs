@@ -50,7 +50,8 @@ fn bodies_of_any_bytes_are_parsed_or_refused() {
 
 #[test]
 fn bodies_of_every_route_are_parsed_or_refused() {
-    for route in routes::all().iter().filter(|route| route.takes_body()) {
+    // A body that is bytes is not parsed.
+    for route in routes::all().iter().filter(|route| route.takes_body() && route.streams.is_none()) {
         let sample = route.example.clone().unwrap_or_else(|| json!({}));
         bursar_fuzz::values(&[sample], |value| {
             assert!(accepted((route.check_body)(value)).is_none_or(|()| value.is_object()));

@@ -292,3 +292,22 @@ fn redirect(url: &str) -> Response {
     }
     response
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fuzz_digests_are_parsed_or_refused() {
+        let right = format!("md5=:AAAA:, sha-256=:{}:", BASE64_STANDARD.encode([7; 32]));
+        bursar_fuzz::texts(&[&right, "sha-256=:AAAA:", "sha-512=x", "=,:"], |text| {
+            let Ok(value) = HeaderValue::from_str(text) else { return };
+            let headers = HeaderMap::from_iter([(REPR_DIGEST, value)]);
+            match repr_digest(&headers) {
+                Ok(Some(digest)) => assert!(text.contains(&BASE64_STANDARD.encode(digest.0)), "{text}"),
+                Ok(None) => {}
+                Err(problem) => assert_eq!((problem.status, problem.field.as_deref()), (400, Some("repr-digest"))),
+            }
+        });
+    }
+}
