@@ -47,8 +47,8 @@ pub(crate) struct Streamed<P = (), Q = NoFields> {
 
 impl<P, Q> Streamed<P, Q> {
     /// Returns the body as a stream that fails if it arrives too slowly.
-    pub(crate) fn stream(body: Body, call: &Call) -> BodyStream {
-        paced(body, call.app.limits.min_pace())
+    pub(crate) fn stream(body: Body, headers: &HeaderMap, call: &Call) -> BodyStream {
+        paced(body, headers, call.app.limits.min_pace())
     }
 }
 

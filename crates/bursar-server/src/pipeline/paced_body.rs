@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use axum::body::Body;
+use axum::http::{HeaderMap, header};
 use bursar_blobs::BodyStream;
 use futures_util::StreamExt;
 use http_body_util::BodyExt;
@@ -24,35 +25,44 @@ pub(crate) struct Incomplete;
 /// answer.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// What has not been read of a body; `None` at its end. When it is dropped, the rest is discarded for a while.
-struct Rest(Option<Body>);
+/// What has not been read of a body. When it is dropped, the rest is discarded for a while.
+struct Rest {
+    /// `None` at the end of the body.
+    body: Option<Body>,
+    /// The client sends nothing before it is told to (`Expect: 100-continue`), which the first read does.
+    awaited: bool,
+}
 
 impl Drop for Rest {
     fn drop(&mut self) {
-        let Some(mut rest) = self.0.take() else { return };
+        let Some(mut rest) = self.body.take().filter(|_| !self.awaited) else { return };
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(timeout(LINGER, async move { while let Some(Ok(_)) = rest.frame().await {} }));
         }
     }
 }
 
-/// Returns a body as a stream of bytes that fails if it is slower than the minimum pace.
-pub(crate) fn paced(body: Body, pace: MinPace) -> BodyStream {
+/// Returns a body as a stream of bytes that fails if it is slower than the minimum pace. `headers` are those of its request.
+pub(crate) fn paced(body: Body, headers: &HeaderMap, pace: MinPace) -> BodyStream {
     let began = Instant::now();
-    futures_util::stream::try_unfold((Rest(Some(body)), 0), move |(mut rest, mut received)| async move {
+    let awaited =
+        headers.get(header::EXPECT).is_some_and(|expect| expect.as_bytes().eq_ignore_ascii_case(b"100-continue"));
+    let rest = Rest { body: Some(body), awaited };
+    futures_util::stream::try_unfold((rest, 0), move |(mut rest, mut received)| async move {
+        rest.awaited = false;
         loop {
             if pace.is_too_slow(received, began.elapsed()) {
                 return Err(TooSlow.into());
             }
-            let Some(body) = &mut rest.0 else { return Ok(None) };
+            let Some(body) = &mut rest.body else { return Ok(None) };
             match timeout(pace.stall, body.frame()).await {
                 Err(_) => return Err(TooSlow.into()),
                 Ok(None) => {
-                    rest.0.take();
+                    rest.body.take();
                     return Ok(None);
                 }
                 Ok(Some(Err(_))) => {
-                    rest.0.take();
+                    rest.body.take();
                     return Err(Incomplete.into());
                 }
                 Ok(Some(Ok(frame))) => {

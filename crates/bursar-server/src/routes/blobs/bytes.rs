@@ -86,7 +86,7 @@ async fn upload(input: Streamed<(), UploadQuery>) -> Result<Created<BlobAnswer>,
     let media = headers.get(header::CONTENT_TYPE).map(|media| media.to_str().unwrap_or_default());
     let boundary = boundary(media)?;
     let digest = repr_digest(&headers)?;
-    let stream = Streamed::<()>::stream(body, &call);
+    let stream = Streamed::<()>::stream(body, &headers, &call);
     let (new, stream) = match boundary {
         Some(boundary) => form(&call, query, digest, multer::Multipart::new(stream, boundary)).await?,
         None => {

@@ -168,7 +168,7 @@ async fn receive(input: Streamed<String, NoFields>) -> Result<NoContent, Problem
     let blob = call.bursar().blob_records().find(claims.blob).await?;
     let blob = blob.filter(|blob| blob.state == BlobState::Pending);
     let blob = blob.ok_or_else(|| Problem::not_found("such upload: it was committed, or its time is over"))?;
-    let stream = Streamed::<()>::stream(input.body, &call);
+    let stream = Streamed::<()>::stream(input.body, &input.headers, &call);
     storage(&call)?.receive_staged(&blob, stream).await.map_err(blob_problem)?;
     Ok(NoContent { replayed: false })
 }

@@ -142,7 +142,7 @@ async fn resume(input: Streamed<BlobId, NoFields>) -> Result<Headers<204>, Probl
     }
     let offset = number(&headers, &OFFSET)?;
     reach::check_writable(&call, id).await?;
-    let stream = Streamed::<()>::stream(body, &call);
+    let stream = Streamed::<()>::stream(body, &headers, &call);
     let resumed = storage(&call)?.resume(&call.bursar(), id, offset, stream).await;
     Ok(Headers(told(&resumed.map_err(blob_problem)?)))
 }
