@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use bursar::{Blob, BlobId, Namespace, Payload, Sha256Digest};
 use bursar_blobs::serve::{Conditions, Served, entity_tag, serve};
-use bursar_blobs::{BlobError, NewBlob, Stored, disposition};
+use bursar_blobs::{BlobError, BodyStream, NewBlob, Stored, disposition};
 use futures_util::StreamExt;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -88,7 +88,7 @@ async fn upload(input: Streamed<(), UploadQuery>) -> Result<Created<BlobAnswer>,
     let digest = repr_digest(&headers)?;
     let stream = Streamed::<()>::stream(body, &headers, &call);
     let (new, stream) = match boundary {
-        Some(boundary) => form(&call, query, digest, multer::Multipart::new(stream, boundary)).await?,
+        Some(boundary) => form(&call, query, digest, multer::Multipart::new(end_later(stream), boundary)).await?,
         None => {
             let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
             let new = NewBlob {
@@ -122,13 +122,20 @@ pub(super) fn created(stored: &Stored) -> Created<BlobAnswer> {
     Created { answer, location, replayed: false }
 }
 
+/// Returns the same bytes, with an end that comes one poll after the last of them. The parser of forms takes a short body for
+/// incomplete if the bytes and the end arrive between two polls of its own.
+fn end_later(body: BodyStream) -> BodyStream {
+    let end = futures_util::stream::once(tokio::task::yield_now());
+    body.chain(end.filter_map(async |()| None)).boxed()
+}
+
 /// Reads the text fields of a form, up to the file.
 async fn form(
     call: &Call,
     mut query: UploadQuery,
     digest: Option<Sha256Digest>,
     mut form: multer::Multipart<'static>,
-) -> Result<(NewBlob, bursar_blobs::BodyStream), Problem> {
+) -> Result<(NewBlob, BodyStream), Problem> {
     let broken = |error: multer::Error| Problem::invalid("body".into(), format!("the form cannot be read: {error}"));
     let mut left = FORM_TEXT_MAX;
     loop {
@@ -295,7 +302,31 @@ fn redirect(url: &str) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use std::task::Poll;
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_short_form_that_arrives_late_is_complete() {
+        let form = b"--XX\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\nbytes\r\n--XX--\r\n";
+        // The body is not there at first. Then it is there as a whole, with its end.
+        let mut polls = 0;
+        let late: BodyStream = Box::pin(futures_util::stream::poll_fn(move |context| {
+            polls += 1;
+            match polls {
+                1 => {
+                    context.waker().wake_by_ref();
+                    Poll::Pending
+                }
+                2 => Poll::Ready(Some(Ok(bytes::Bytes::from_static(form)))),
+                _ => Poll::Ready(None),
+            }
+        }));
+        let mut form = multer::Multipart::new(end_later(late), "XX");
+        let field = form.next_field().await.unwrap().unwrap();
+        assert_eq!(field.bytes().await.unwrap(), "bytes");
+        assert!(form.next_field().await.unwrap().is_none());
+    }
 
     #[test]
     fn fuzz_digests_are_parsed_or_refused() {
