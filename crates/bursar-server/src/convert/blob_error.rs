@@ -15,9 +15,8 @@ pub(crate) fn blob_problem(error: BlobError) -> Problem {
     let text = error.to_string();
     match error {
         BlobError::Bursar(error) => error.into(),
-        BlobError::Backend(error) if error.is_full() => {
-            Problem::new(Kind::StorageUnavailable, text).with_hint("the storage for blobs is full; delete blobs or add room")
-        }
+        BlobError::Backend(error) if error.is_full() => Problem::new(Kind::StorageUnavailable, text)
+            .with_hint("the storage for blobs is full; delete blobs or add room"),
         BlobError::Backend(_) => Problem::new(Kind::StorageUnavailable, text).retry_after(RETRY_AFTER),
         BlobError::Interrupted(source) if is_too_slow(&*source) => {
             Problem::new(Kind::Timeout, "the body arrived too slowly; nothing was stored; retry")

@@ -6,8 +6,8 @@ mod links;
 mod reach;
 mod resumable;
 mod signed;
-mod uploads;
 mod upkeep;
+mod uploads;
 
 use std::path::Path;
 use std::sync::Arc;

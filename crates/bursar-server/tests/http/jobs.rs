@@ -241,7 +241,9 @@ async fn keys_are_used_where_the_document_lists_them(server: TestServer) {
 
     let document = bursar_server::document();
     for (path, operations) in document["paths"].as_object().unwrap() {
-        for (method, operation) in operations.as_object().unwrap().iter().filter(|(method, _)| !["get", "options"].contains(&method.as_str())) {
+        for (method, operation) in
+            operations.as_object().unwrap().iter().filter(|(method, _)| !["get", "options"].contains(&method.as_str()))
+        {
             let parameters = operation["parameters"].as_array().unwrap();
             let listed = parameters.iter().any(|parameter| parameter["name"] == "Idempotency-Key");
             assert_eq!(

@@ -56,7 +56,10 @@ type Fields = Vec<(HeaderName, HeaderValue)>;
 async fn about(_: Streamed) -> Result<Headers<204>, Problem> {
     let most = HeaderValue::from(BLOB_BYTES_MAX);
     let extensions = HeaderValue::from_static("creation,termination");
-    Ok(Headers(vec![(HeaderName::from_static("tus-extension"), extensions), (HeaderName::from_static("tus-max-size"), most)]))
+    Ok(Headers(vec![
+        (HeaderName::from_static("tus-extension"), extensions),
+        (HeaderName::from_static("tus-max-size"), most),
+    ]))
 }
 
 fn check_version(headers: &HeaderMap) -> Result<(), Problem> {
@@ -116,8 +119,7 @@ async fn begin(input: Streamed) -> Result<Headers<201>, Problem> {
 
 /// Returns the headers that tell how far an upload has come.
 fn told(progress: &Progress) -> Fields {
-    let mut fields =
-        vec![(OFFSET, HeaderValue::from(progress.offset)), (LENGTH, HeaderValue::from(progress.size))];
+    let mut fields = vec![(OFFSET, HeaderValue::from(progress.offset)), (LENGTH, HeaderValue::from(progress.size))];
     let id = progress.stored.as_ref().map(|stored| HeaderValue::from_str(&stored.blob.id.to_string()));
     if let Some(Ok(id)) = id {
         fields.push((BLOB, id));

@@ -112,8 +112,7 @@ async fn a_large_upload_occupies_little_memory() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn transfers_of_one_principal_are_bounded() {
     let slow = Duration::from_secs(600);
-    let limits =
-        Limits { principal_bytes: 2 << 20, stall: slow, collection: NEVER, ..Limits::default() };
+    let limits = Limits { principal_bytes: 2 << 20, stall: slow, collection: NEVER, ..Limits::default() };
     let site = Site::with(Engine::Sqlite, |folder| Settings { limits, ..local(folder) }).await;
     let begin = async |token: &str| {
         let mut stream = TcpStream::connect(site.server.address).await.unwrap();

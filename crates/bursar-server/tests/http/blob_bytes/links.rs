@@ -32,8 +32,7 @@ async fn links_open_one_blob_until_they_are_revoked(site: Site) {
     let (id, path) = link(&site, &blob, json!({})).await;
     let (_, other) = link(&site, &blob, json!({})).await;
     assert_ne!(path, other);
-    let get =
-        async |path: &str, headers: &[(&str, &str)]| site.send_as(None, "GET", path, headers, b"").await;
+    let get = async |path: &str, headers: &[(&str, &str)]| site.send_as(None, "GET", path, headers, b"").await;
     // It is served as to a caller with a token, and its address stays out of other pages.
     let opened = get(&path, &[]).await.is(200);
     assert!(opened.bytes == body);

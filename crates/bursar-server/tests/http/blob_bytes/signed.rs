@@ -49,7 +49,10 @@ async fn bytes_are_uploaded_by_a_link(site: Site) {
         put(&body).await.is(204);
     }
     let blob = commit(&site, &id).await.is(200).json();
-    assert_eq!((&blob["state"], &blob["metadata"], &blob["filename"]), (&json!("live"), &json!({"k": 1}), &json!("a.bin")));
+    assert_eq!(
+        (&blob["state"], &blob["metadata"], &blob["filename"]),
+        (&json!("live"), &json!({"k": 1}), &json!("a.bin"))
+    );
     assert_eq!(commit(&site, &id).await.is(200).json(), blob, "a commit can be repeated");
     assert!(site.download(&id).await == body);
     put(&body).await.is(404);

@@ -24,9 +24,7 @@ async fn what_nothing_needs_is_collected(site: Site) {
     site.upload("namespace=brief", "text/plain", b"unnamed").await;
     site.call("PUT", &format!("/v1/blobs/{}/references/post:1", text(&named, "id")), json!({})).await.is(204);
     site.call("DELETE", &format!("/v1/blobs/{}", text(&deleted, "id")), Value::Null).await.is(204);
-    let report = |due: u64, collected: u64, bytes: u64, dry_run: bool| {
-        json!({ "dry_run": dry_run, "due": due, "collected": collected, "bytes": bytes, "failed": 0, "more": false })
-    };
+    let report = |due: u64, collected: u64, bytes: u64, dry_run: bool| json!({ "dry_run": dry_run, "due": due, "collected": collected, "bytes": bytes, "failed": 0, "more": false });
     assert_eq!(site.collect(false).await, report(0, 0, 0, false));
     site.wait(DAY);
     // A dry run, which is the default, changes nothing.
@@ -102,9 +100,11 @@ async fn a_server_without_storage_says_so(site: Site) {
     site.stop().await;
     let site = Site::with(Engine::Sqlite, |folder| Settings { blobs: None, ..local(folder) }).await;
     let tus = [("Tus-Resumable", "1.0.0"), ("Upload-Length", "1")];
-    for (token, method, path) in
-        [(&site.user, "POST", "/v1/blobs"), (&site.user, "POST", "/v1/blobs?namespace=media"), (&site.user, "POST", "/v1/blobs/uploads")]
-    {
+    for (token, method, path) in [
+        (&site.user, "POST", "/v1/blobs"),
+        (&site.user, "POST", "/v1/blobs?namespace=media"),
+        (&site.user, "POST", "/v1/blobs/uploads"),
+    ] {
         let refused = site.send_as(Some(token), method, path, &tus, b"bytes").await.is(503);
         assert_eq!(refused.problem(), "storage-unavailable", "{path}");
         assert!(refused.head.json()["hint"].as_str().unwrap().contains("blobs.directory"), "{refused:?}");
