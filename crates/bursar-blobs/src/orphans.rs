@@ -107,7 +107,9 @@ impl Blobs {
             report.objects += 1;
             let Some(id) = blob_of(&found.location) else { continue };
             let record = bursar.blob_records().find_any(id).await?;
-            let owned = record.is_some_and(|blob| blob.backend == *backend.name());
+            // A live blob needs no parts and no staged bytes: an upload was cut off after it became live.
+            let needed = |blob: &Blob| folder == OBJECTS || blob.state != BlobState::Live;
+            let owned = record.is_some_and(|blob| blob.backend == *backend.name() && needed(&blob));
             if owned || found.last_modified.timestamp_micros() > newest {
                 continue;
             }

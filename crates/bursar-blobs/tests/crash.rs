@@ -40,7 +40,7 @@ fn run(work: impl AsyncFnOnce(u64), seed: u64) {
 const START: Time = Time::from_micros(4_000_000_000_000_000);
 /// How long processes are killed, and how often at least and at most.
 const KILLING: Duration = Duration::from_secs(8);
-const KILLS: std::ops::RangeInclusive<u64> = 5..=40;
+const KILLS: std::ops::RangeInclusive<u64> = 5..=60;
 const SIGNED: Duration = Duration::from_secs(600);
 
 struct Home {
@@ -87,10 +87,12 @@ fn namespace() -> Namespace {
     Namespace::new("media").unwrap()
 }
 
-/// The bytes of an upload, which differ from those of any other one.
+/// The bytes of an upload. Unless there are none, they differ from those of any other one.
 fn bytes(seed: u64, step: u64, size: u64) -> Vec<u8> {
-    let mut random = Random(seed << 32 | step);
-    (0..size).map(|_| random.below(256) as u8).collect()
+    let mut bytes = vec![7; size as usize];
+    let unique = [(seed as u32).to_be_bytes(), (step as u32).to_be_bytes()].concat();
+    bytes.iter_mut().zip(unique).for_each(|(byte, unique)| *byte = unique);
+    bytes
 }
 
 fn pieces(bytes: &[u8]) -> BodyStream {
@@ -188,10 +190,11 @@ async fn killed(seed: u64) {
         let mut child =
             Command::new(std::env::current_exe().unwrap()).args(args).stdout(Stdio::piped()).spawn().unwrap();
         let says = Says::on(child.stdout.take().unwrap());
-        // It works on while its lines are read, so the kill comes at any step.
-        for _ in 0..random.below(30) {
+        for _ in 0..=random.below(15) {
             said.note(&says.next_line().expect("the process works until it is killed"));
         }
+        // It works on meanwhile, so the kill comes at any step.
+        std::thread::sleep(Duration::from_micros(random.below(60_000)));
         child.kill().unwrap();
         ended(&mut child);
         says.rest().iter().for_each(|line| said.note(line));
