@@ -182,6 +182,7 @@ def test_every_problem_of_the_server_has_a_class() -> None:
         "busy",
         "not-ready",
         "overloaded",
+        "storage-unavailable",
         "timeout",
         "too-many-attempts",
         "too-many-bytes",

@@ -190,6 +190,7 @@ const CLASSES: Record<string, new (problem: Problem) => ProblemError> = {
   overloaded: OverloadedError,
   busy: OverloadedError,
   unavailable: OverloadedError,
+  'storage-unavailable': OverloadedError,
   'not-ready': OverloadedError,
   'too-many-attempts': OverloadedError,
   'too-many-bytes': OverloadedError,
@@ -197,7 +198,7 @@ const CLASSES: Record<string, new (problem: Problem) => ProblemError> = {
   internal: InternalError,
 };
 
-const TRANSIENT = new Set(['overloaded', 'busy', 'unavailable', 'not-ready', 'unknown-outcome', 'timeout', 'too-many-attempts', 'too-many-bytes']);
+const TRANSIENT = new Set(['overloaded', 'busy', 'unavailable', 'storage-unavailable', 'not-ready', 'unknown-outcome', 'timeout', 'too-many-attempts', 'too-many-bytes']);
 
 /** Returns the error of a problem, in the class of its type. */
 export function problemError(problem: Problem): ProblemError {
@@ -240,6 +241,7 @@ const WORDS: Record<number, string> = {
   412: 'changed',
   413: 'too-large',
   415: 'unsupported-media-type',
+  416: 'range-not-satisfiable',
   429: 'overloaded',
   // A proxy gave up on the server, which may have executed the request.
   502: 'unknown-outcome',

@@ -346,6 +346,18 @@ class KeysCalls:
         return Call("POST", path("v1", "keys", id, "rotate"), body=body)
 
 
+class LinksCalls:
+    """Builds the calls of `links`."""
+
+    @staticmethod
+    def list(*, cursor: str | None = None, limit: int | None = None) -> Call[models.PageOfLinkInfo]:
+        return Call("GET", path("v1", "links"), query=query({"cursor": cursor, "limit": limit}))
+
+    @staticmethod
+    def revoke(id: str, /) -> Call[None]:
+        return Call("DELETE", path("v1", "links", id))
+
+
 class MeterCalls:
     """Builds the calls of `meter`."""
 
@@ -356,6 +368,22 @@ class MeterCalls:
     @staticmethod
     def set_limit(**body: Unpack[models.QuotaLimitBody]) -> Call[models.QuotaAnswer]:
         return Call("POST", path("v1", "meter", "quota", "limit"), body=body)
+
+
+class NamespacesCalls:
+    """Builds the calls of `namespaces`."""
+
+    @staticmethod
+    def list(*, cursor: str | None = None, limit: int | None = None) -> Call[models.PageOfNamespaceAnswer]:
+        return Call("GET", path("v1", "namespaces"), query=query({"cursor": cursor, "limit": limit}))
+
+    @staticmethod
+    def get(name: str, /) -> Call[models.NamespaceAnswer]:
+        return Call("GET", path("v1", "namespaces", name))
+
+    @staticmethod
+    def define(name: str, /, **body: Unpack[models.NamespaceBody]) -> Call[models.NamespaceAnswer]:
+        return Call("PUT", path("v1", "namespaces", name), body=body)
 
 
 class QueuesCalls:
@@ -1404,6 +1432,44 @@ class AsyncKeys:
         return await self._sender.send(KeysCalls.rotate(id, **body))
 
 
+class Links:
+    """The calls of `links`."""
+
+    def __init__(self, sender: SyncSender) -> None:
+        self._sender = sender
+
+    def list(self, *, cursor: str | None = None, limit: int | None = None) -> models.PageOfLinkInfo:
+        """List links, without their addresses."""
+        return self._sender.send(LinksCalls.list(cursor=cursor, limit=limit))
+
+    def iterate(self, *, limit: int | None = None) -> Iterator[models.LinkInfo]:
+        """List links, without their addresses: reads page after page. `limit` is the size of a page."""
+        return self._sender.pages(LinksCalls.list(cursor=None, limit=limit))
+
+    def revoke(self, id: str, /) -> None:
+        """Revoke a link."""
+        return self._sender.send(LinksCalls.revoke(id))
+
+
+class AsyncLinks:
+    """The calls of `links`."""
+
+    def __init__(self, sender: AsyncSender) -> None:
+        self._sender = sender
+
+    async def list(self, *, cursor: str | None = None, limit: int | None = None) -> models.PageOfLinkInfo:
+        """List links, without their addresses."""
+        return await self._sender.send(LinksCalls.list(cursor=cursor, limit=limit))
+
+    def iterate(self, *, limit: int | None = None) -> AsyncIterator[models.LinkInfo]:
+        """List links, without their addresses: reads page after page. `limit` is the size of a page."""
+        return self._sender.pages(LinksCalls.list(cursor=None, limit=limit))
+
+    async def revoke(self, id: str, /) -> None:
+        """Revoke a link."""
+        return await self._sender.send(LinksCalls.revoke(id))
+
+
 class Meter:
     """The calls of `meter`."""
 
@@ -1432,6 +1498,52 @@ class AsyncMeter:
     async def set_limit(self, **body: Unpack[models.QuotaLimitBody]) -> models.QuotaAnswer:
         """Set the limits of one caller."""
         return await self._sender.send(MeterCalls.set_limit(**body))
+
+
+class Namespaces:
+    """The calls of `namespaces`."""
+
+    def __init__(self, sender: SyncSender) -> None:
+        self._sender = sender
+
+    def list(self, *, cursor: str | None = None, limit: int | None = None) -> models.PageOfNamespaceAnswer:
+        """List the namespaces that were configured, by name."""
+        return self._sender.send(NamespacesCalls.list(cursor=cursor, limit=limit))
+
+    def iterate(self, *, limit: int | None = None) -> Iterator[models.NamespaceAnswer]:
+        """List the namespaces that were configured, by name: reads page after page. `limit` is the size of a page."""
+        return self._sender.pages(NamespacesCalls.list(cursor=None, limit=limit))
+
+    def get(self, name: str, /) -> models.NamespaceAnswer:
+        """Get the rules of a namespace."""
+        return self._sender.send(NamespacesCalls.get(name))
+
+    def define(self, name: str, /, **body: Unpack[models.NamespaceBody]) -> models.NamespaceAnswer:
+        """Replace the rules of a namespace."""
+        return self._sender.send(NamespacesCalls.define(name, **body))
+
+
+class AsyncNamespaces:
+    """The calls of `namespaces`."""
+
+    def __init__(self, sender: AsyncSender) -> None:
+        self._sender = sender
+
+    async def list(self, *, cursor: str | None = None, limit: int | None = None) -> models.PageOfNamespaceAnswer:
+        """List the namespaces that were configured, by name."""
+        return await self._sender.send(NamespacesCalls.list(cursor=cursor, limit=limit))
+
+    def iterate(self, *, limit: int | None = None) -> AsyncIterator[models.NamespaceAnswer]:
+        """List the namespaces that were configured, by name: reads page after page. `limit` is the size of a page."""
+        return self._sender.pages(NamespacesCalls.list(cursor=None, limit=limit))
+
+    async def get(self, name: str, /) -> models.NamespaceAnswer:
+        """Get the rules of a namespace."""
+        return await self._sender.send(NamespacesCalls.get(name))
+
+    async def define(self, name: str, /, **body: Unpack[models.NamespaceBody]) -> models.NamespaceAnswer:
+        """Replace the rules of a namespace."""
+        return await self._sender.send(NamespacesCalls.define(name, **body))
 
 
 class Queues:
@@ -1870,7 +1982,9 @@ class Resources:
         self.jobs = Jobs(sender)
         self.journal = Journal(sender)
         self.keys = Keys(sender)
+        self.links = Links(sender)
         self.meter = Meter(sender)
+        self.namespaces = Namespaces(sender)
         self.queues = Queues(sender)
         self.schedules = Schedules(sender)
         self.server = Server(sender)
@@ -1891,7 +2005,9 @@ class AsyncResources:
         self.jobs = AsyncJobs(sender)
         self.journal = AsyncJournal(sender)
         self.keys = AsyncKeys(sender)
+        self.links = AsyncLinks(sender)
         self.meter = AsyncMeter(sender)
+        self.namespaces = AsyncNamespaces(sender)
         self.queues = AsyncQueues(sender)
         self.schedules = AsyncSchedules(sender)
         self.server = AsyncServer(sender)

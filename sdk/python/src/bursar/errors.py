@@ -157,6 +157,12 @@ class UnsupportedMediaType(ProblemError):
     word = "unsupported-media-type"
 
 
+class RangeNotSatisfiable(ProblemError):
+    """The range begins after the last byte of the blob."""
+
+    word = "range-not-satisfiable"
+
+
 class TooManyAttempts(TransientProblem):
     """Too many invalid tokens from this address."""
 
@@ -205,6 +211,12 @@ class Unavailable(TransientProblem):
     word = "unavailable"
 
 
+class StorageUnavailable(TransientProblem):
+    """The storage for blobs cannot be used; nothing was stored."""
+
+    word = "storage-unavailable"
+
+
 class NotReady(TransientProblem):
     """The server does not take requests."""
 
@@ -237,6 +249,7 @@ _BY_STATUS: dict[int, type[ProblemError]] = {
     412: Changed,
     413: TooLarge,
     415: UnsupportedMediaType,
+    416: RangeNotSatisfiable,
     429: Overloaded,
     # A proxy gave up on the server, which may have executed the request.
     502: UnknownOutcomeProblem,

@@ -125,6 +125,38 @@ class BeatenAnswer(TypedDict):
     """What the worker must do now."""
 
 
+class BlobAnswer(TypedDict):
+    """A blob: what is known about bytes that a storage backend keeps."""
+
+    backend: str
+    """The storage backend that has its bytes: `local` or `s3`."""
+    content_type: str
+    """Its media type, such as `image/png`."""
+    created_at: NotRequired[str | None]
+    """When its upload began."""
+    created_by: ActorAnswer
+    """The caller that uploaded it."""
+    deleted_at: NotRequired[str | None]
+    """When it was deleted; `null` if it is not."""
+    filename: NotRequired[str | None]
+    """The file name that it is offered under."""
+    id: str
+
+    jobs: int
+    """The number of jobs that refer to it."""
+    metadata: NotRequired[Any]
+    """JSON that is stored with the blob for its owner."""
+    namespace: str
+
+    references: list[str]
+    """The references of the application, by name."""
+    sha256: NotRequired[str | None]
+    """The SHA-256 of its bytes, in hexadecimal; while it is uploaded, the announced one."""
+    size: NotRequired[int | None]
+    """Its length in bytes; while it is uploaded, the announced one."""
+    state: BlobStateWord
+
+
 class BlobCapabilities(TypedDict):
     """What a worker may do with blobs."""
 
@@ -302,14 +334,27 @@ class CommandBody(TypedDict):
     """Check the command without executing it."""
     jobs: NotRequired[list[JobBody]]
     """The jobs to enqueue."""
+    on_expiry: NotRequired[OnExpiryBody | None]
+    """What the expiry of the hold does; only with `"settle": "hold"`. Default: it frees the units."""
     redeem: NotRequired[list[RedeemBody]]
     """The grants to redeem."""
+    references: NotRequired[list[ReferenceBody]]
+    """References of the application to blobs, which keep them from being collected."""
     settle: NotRequired[SettleWord]
     """When the charges are settled; default: `now`, which spends the units at once."""
     ttl: NotRequired[str | None]
     """The same as `ttl_ms`, as a duration such as `10m` or `1h30m`."""
     ttl_ms: NotRequired[int | None]
     """The time to live of the hold, in milliseconds; only with `"settle": "hold"`. Default: the budget's setting."""
+
+
+class CommitBlobBody(TypedDict):
+    """The end of a signed upload."""
+
+    parts: NotRequired[list[PartBody]]
+    """The parts of an upload in parts."""
+    upload_id: NotRequired[str | None]
+    """The id of an upload in parts."""
 
 
 class CommitBody(TypedDict):
@@ -324,6 +369,8 @@ class CommitBody(TypedDict):
 class CompleteBody(TypedDict):
     """The successful end of a job."""
 
+    blobs: NotRequired[list[str]]
+    """The blobs that the job made. They are not collected while the job is kept."""
     fence: int
     """The fence of the lease."""
     result: NotRequired[Any]
@@ -335,6 +382,8 @@ class CompleteBody(TypedDict):
 class CompleteItem(TypedDict):
     """The successful end of a job."""
 
+    blobs: NotRequired[list[str]]
+    """The blobs that the job made. They are not collected while the job is kept."""
     fence: int
     """The fence of the lease."""
     id: str
@@ -687,6 +736,32 @@ class FreezeAnswerTrip(TypedDict):
     """The time zone of a calendar window."""
 
 
+class GcAnswer(TypedDict):
+    """What a collection did."""
+
+    bytes: int
+    """The bytes of these; of a dry run, those that are due."""
+    collected: int
+    """The blobs that were removed."""
+    dry_run: bool
+    """Whether nothing was changed."""
+    due: int
+    """The blobs that were due."""
+    failed: int
+    """The blobs whose bytes could not be deleted; the next collection tries them again."""
+    more: bool
+    """Whether more may be due."""
+
+
+class GcBody(TypedDict):
+    """A collection to run."""
+
+    dry_run: NotRequired[bool]
+    """Whether to report only what is due; default: true."""
+    limit: NotRequired[int | None]
+    """The most blobs to collect; default: 1,000."""
+
+
 class GrantAnswer(TypedDict):
     """A grant, without its token."""
 
@@ -752,6 +827,8 @@ class HoldAnswer(TypedDict):
 
     job: NotRequired[str | None]
     """The job that settles the hold, if it belongs to one."""
+    on_expiry: NotRequired[OnExpiryBody | None]
+    """The units that the expiry posts; missing if it frees them."""
     placed_at: NotRequired[str | None]
 
     state: HoldState
@@ -766,6 +843,8 @@ class HoldBody(TypedDict):
     """What the journal records with the hold."""
     dry_run: NotRequired[bool]
     """Check the hold without placing it."""
+    on_expiry: NotRequired[OnExpiryBody | None]
+    """What the expiry of the hold does; default: it frees the units."""
     ttl: NotRequired[str | None]
     """The same as `ttl_ms`, as a duration such as `10m` or `1h30m`."""
     ttl_ms: NotRequired[int | None]
@@ -877,6 +956,8 @@ class JobAnswer(TypedDict):
     """The number of attempts so far."""
     awaits: NotRequired[str | None]
     """The scope whose budget the job waits for."""
+    blobs: NotRequired[list[str]]
+    """The blobs that the job uses, and those that it made."""
     cancelling: bool
     """The job was cancelled while it was leased, and its worker has not stopped yet."""
     cost: list[CostAnswer]
@@ -924,6 +1005,8 @@ class JobAnswer(TypedDict):
 class JobBody(TypedDict):
     """A job to enqueue."""
 
+    blobs: NotRequired[list[str]]
+    """The blobs that the job uses, at most 100 together with those that it makes. They are not collected while the job is kept."""
     deadline: NotRequired[str | None]
     """The same as `deadline_ms`, as a duration such as `10m` or `1h30m`."""
     deadline_ms: NotRequired[int | None]
@@ -1010,6 +1093,8 @@ class LeasedAnswer(TypedDict):
 
     attempt: int
     """The number of this attempt, counted from 1."""
+    blobs: NotRequired[list[str]]
+    """The blobs that the job uses."""
     hold: NotRequired[str | None]
     """The hold that pays for the job."""
     id: str
@@ -1082,6 +1167,41 @@ class LimitBody(TypedDict):
     """The time zone of a calendar window, such as `Europe/Berlin`; default: UTC."""
 
 
+class LinkAnswer(TypedDict):
+    """A link that was created."""
+
+    expires_at: NotRequired[str | None]
+    """When it ends."""
+    id: str
+    """Its id, by which it can be revoked."""
+    url: NotRequired[str | None]
+    """The address, which needs no token. It is returned only once: `null` when the request is replayed."""
+
+
+class LinkBody(TypedDict):
+    """A link to create."""
+
+    expires_in: NotRequired[str | None]
+    """The same as `expires_in_ms`, as a duration such as `10m` or `1h30m`."""
+    expires_in_ms: NotRequired[int | None]
+    """How long it is valid, in milliseconds, at most seven days; default: one hour."""
+
+
+class LinkInfo(TypedDict):
+    """A link, without its address."""
+
+    act: LinkAct
+    """Whether it reads the blob or uploads its bytes."""
+    blob: str
+    """The blob that it opens."""
+    expires_at: NotRequired[str | None]
+    """When it ends."""
+    id: str
+    """Its id, by which it can be revoked."""
+    state: str
+    """`good`, `expired` or `revoked`."""
+
+
 class MintBody(TypedDict):
     """A grant to create."""
 
@@ -1108,6 +1228,21 @@ class MintedAnswer(TypedDict):
     """The token. It is returned only once: `null` when the request is replayed."""
 
 
+class MoveAnswer(TypedDict):
+    """What a step of a move did."""
+
+    bytes: int
+    """Their bytes."""
+    failed: int
+    """The blobs that could not be moved; they stay where they are."""
+    moved: int
+    """The blobs whose bytes were moved."""
+    next: NotRequired[str | None]
+    """Where the next step goes on; `null` at the end."""
+    there: int
+    """The blobs that were there already."""
+
+
 class MoveBody(TypedDict):
     """A move of one job to another queue."""
 
@@ -1115,6 +1250,17 @@ class MoveBody(TypedDict):
 
     reason: NotRequired[str | None]
     """Why the job is moved; recorded in the journal."""
+
+
+class MoveBody2(TypedDict):
+    """A step of a move to another backend."""
+
+    after: NotRequired[str | None]
+    """The last blob of the step before."""
+    limit: NotRequired[int | None]
+    """The most blobs to look at; default: 100."""
+    to: str
+    """The backend that gets the bytes: `local` or `s3`."""
 
 
 class MoveManyBody(TypedDict):
@@ -1136,14 +1282,107 @@ class MoveManyBody(TypedDict):
     """The queue to move them to."""
 
 
+class NamespaceAnswer(TypedDict):
+    """A namespace and its rules."""
+
+    bytes_max: NotRequired[int]
+    """The most bytes of one blob; default: 5 TiB."""
+    charge: NotRequired[str | None]
+    """The scope that stored bytes are charged to; `null`: none. It has a budget with lifetime limits only."""
+    grace_ms: NotRequired[int]
+    """How long a deleted blob can be restored, in milliseconds; default: 7 days."""
+    name: str
+
+    reason: NotRequired[str | None]
+    """Why the namespace is changed; recorded in the journal."""
+    unreferenced_ms: NotRequired[int | None]
+    """How long a blob without references is kept, in milliseconds; `null`: until it is deleted."""
+
+
+class NamespaceBody(TypedDict):
+    """The rules of a namespace: the body of `PUT /v1/namespaces/{name}`. A field that is left out is set to its default."""
+
+    bytes_max: NotRequired[int]
+    """The most bytes of one blob; default: 5 TiB."""
+    charge: NotRequired[str | None]
+    """The scope that stored bytes are charged to; `null`: none. It has a budget with lifetime limits only."""
+    grace: NotRequired[str]
+    """The same as `grace_ms`, as a duration such as `10m` or `1h30m`."""
+    grace_ms: NotRequired[int]
+    """How long a deleted blob can be restored, in milliseconds; default: 7 days."""
+    name: NotRequired[Any]
+    """Ignored: a field of the answer, which may be sent back."""
+    reason: NotRequired[str | None]
+    """Why the namespace is changed; recorded in the journal."""
+    unreferenced: NotRequired[str | None]
+    """The same as `unreferenced_ms`, as a duration such as `10m` or `1h30m`."""
+    unreferenced_ms: NotRequired[int | None]
+    """How long a blob without references is kept, in milliseconds; `null`: until it is deleted."""
+
+
 class NoFields(TypedDict):
     """A query or body without fields. Any field is an error that names it."""
+
+
+class OnExpiryBody(TypedDict):
+    """What the expiry of a hold does: it posts units, so that spend does not vanish with a process that died. A commit after the expiry corrects them to the actual units."""
+
+    charge: int
+    """The units of each charge to post at the instant of expiry; at most as many as it holds."""
+
+
+class OrphanAnswer(TypedDict):
+    """An object that no blob names."""
+
+    backend: str
+    """The backend that has it."""
+    bytes: int
+    """Its length in bytes."""
+    path: str
+    """Its name there."""
+
+
+class OrphansAnswer(TypedDict):
+    """What a scan found."""
+
+    blobs: int
+    """The live blobs that were looked at."""
+    deleted: int
+    """How many of them were deleted."""
+    missing: list[str]
+    """The live blobs whose bytes are missing, at most 1,000 of them."""
+    missing_total: int
+    """The number of all such blobs."""
+    objects: int
+    """The objects that were looked at."""
+    orphan_bytes: int
+    """Their bytes."""
+    orphans: list[OrphanAnswer]
+    """The objects that no blob names, at most 1,000 of them."""
+    orphans_total: int
+    """The number of all such objects."""
+
+
+class OrphansBody(TypedDict):
+    """A scan for orphans."""
+
+    remove: NotRequired[bool]
+    """Whether to delete the objects that no blob names and that are older than an hour; default: false."""
 
 
 class PageOfAttemptAnswer(TypedDict):
     """One page of a list."""
 
     items: list[AttemptAnswer]
+    """The items of this page."""
+    next: NotRequired[str | None]
+    """The cursor of the next page; `null` on the last page."""
+
+
+class PageOfBlobAnswer(TypedDict):
+    """One page of a list."""
+
+    items: list[BlobAnswer]
     """The items of this page."""
     next: NotRequired[str | None]
     """The cursor of the next page; `null` on the last page."""
@@ -1230,6 +1469,24 @@ class PageOfJobAnswer(TypedDict):
     """The cursor of the next page; `null` on the last page."""
 
 
+class PageOfLinkInfo(TypedDict):
+    """One page of a list."""
+
+    items: list[LinkInfo]
+    """The items of this page."""
+    next: NotRequired[str | None]
+    """The cursor of the next page; `null` on the last page."""
+
+
+class PageOfNamespaceAnswer(TypedDict):
+    """One page of a list."""
+
+    items: list[NamespaceAnswer]
+    """The items of this page."""
+    next: NotRequired[str | None]
+    """The cursor of the next page; `null` on the last page."""
+
+
 class PageOfQueueAnswer(TypedDict):
     """One page of a list."""
 
@@ -1257,6 +1514,28 @@ class PageOfTenantAnswer(TypedDict):
     """The cursor of the next page; `null` on the last page."""
 
 
+class PartBody(TypedDict):
+    """A part that was uploaded."""
+
+    etag: str
+    """The `ETag` that its upload was answered with."""
+    number: int
+    """Its number, from 1."""
+
+
+class PartTarget(TypedDict):
+    """Where a part of the bytes goes."""
+
+    number: int
+    """Its number, from 1."""
+    offset: int
+    """The position of its first byte."""
+    size: int
+    """Its length in bytes."""
+    url: str
+    """Its address. The answer has an `ETag` that the commit names."""
+
+
 class PlacedAnswer(TypedDict):
     """A hold that was placed."""
 
@@ -1271,6 +1550,36 @@ class PlacedAnswer(TypedDict):
     state: HoldState
 
 
+class PresignAnswer(TypedDict):
+    """A signed upload."""
+
+    blob: BlobAnswer
+
+    upload: NotRequired[UploadTarget | None]
+    """Where to send the bytes; `null` if the namespace has them already, so that the blob is live."""
+
+
+class PresignBody(TypedDict):
+    """A blob to upload by a signed request."""
+
+    content_type: NotRequired[str | None]
+    """Its media type; default: `application/octet-stream`."""
+    expires_in: NotRequired[str | None]
+    """The same as `expires_in_ms`, as a duration such as `10m` or `1h30m`."""
+    expires_in_ms: NotRequired[int | None]
+    """How long the signature is valid, in milliseconds, at most seven days; default: one hour."""
+    filename: NotRequired[str | None]
+    """The file name to offer it under."""
+    metadata: NotRequired[Any]
+    """JSON that is stored with the blob."""
+    namespace: NotRequired[str | None]
+    """Its namespace; default: `default`."""
+    sha256: str
+    """The SHA-256 of its bytes, in hexadecimal."""
+    size: int
+    """Its length in bytes."""
+
+
 class Problem(TypedDict):
     """Why a request failed."""
 
@@ -1281,13 +1590,15 @@ class Problem(TypedDict):
     hint: NotRequired[str | None]
     """What the caller can do in this case."""
     id: NotRequired[str | None]
-    """The hold or the job whose state does not allow the request."""
+    """The hold or the job whose state does not allow the request, or the blob that does not exist."""
     request_id: NotRequired[str | None]
     """The id of the request in the server's log."""
     retry_after_ms: NotRequired[int | None]
     """How long to wait before a retry, in milliseconds. It is an estimate: a release can make room sooner, and other requests can take the room."""
     scope: NotRequired[str | None]
     """The scope that is unknown."""
+    size: NotRequired[int | None]
+    """The length of the blob, in bytes, whose range cannot be satisfied."""
     state: NotRequired[str | None]
     """The state of the hold or the job that does not allow the request."""
     status: int
@@ -1505,6 +1816,15 @@ class RedeemedAnswer(TypedDict):
     payload: NotRequired[Any]
     """The payload of the grant; `null` if it is no longer stored."""
     purpose: str
+
+
+class ReferenceBody(TypedDict):
+    """A reference of the application to a blob, which keeps it from being collected."""
+
+    blob: str
+
+    by: str
+    """The name of what refers to the blob, such as `post:42`."""
 
 
 class RefusalsAnswer(TypedDict):
@@ -1815,6 +2135,23 @@ class Unit(TypedDict):
     """What is written before an amount instead of the name after it, such as `$`."""
 
 
+class UploadTarget(TypedDict):
+    """Where the bytes of a signed upload go."""
+
+    expires_at: NotRequired[str | None]
+    """When the signature ends."""
+    headers: dict[str, str]
+    """The headers that the request must have."""
+    method: str
+    """The method: `PUT`."""
+    parts: NotRequired[list[PartTarget] | None]
+    """The parts; `null` if all bytes go in one request."""
+    upload_id: NotRequired[str | None]
+    """The id of an upload in parts, which the commit repeats."""
+    url: NotRequired[str | None]
+    """The address for all bytes; `null` if they go in parts."""
+
+
 class Usage(TypedDict):
     """Units that a worker has spent."""
 
@@ -1923,6 +2260,9 @@ class WorkerSeenAnswer(TypedDict):
 BackoffWord: TypeAlias = Literal["exponential", "fixed", "list"]
 """How the delay before the next attempt is chosen."""
 
+BlobStateWord: TypeAlias = Literal["pending", "live", "deleted", "doomed"]
+"""The state of a blob."""
+
 Cover: TypeAlias = Literal["charge", "refuse"]
 """The policy for spend that a hold does not cover: an overrun or a late commit."""
 
@@ -1943,6 +2283,9 @@ JobAct: TypeAlias = Literal["retry", "cancel", "discard"]
 
 JobState: TypeAlias = Literal["scheduled", "queued", "awaiting_budget", "leased", "succeeded", "cancelled", "dead"]
 """The state of a job."""
+
+LinkAct: TypeAlias = Literal["read", "upload"]
+"""What a link allows."""
 
 ListOrder: TypeAlias = Literal["oldest", "newest"]
 """The order of a list."""

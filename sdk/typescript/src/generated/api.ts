@@ -18,6 +18,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/l/{token}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Download a blob by a link */
+        get: operations["get_l_token"];
+        /**
+         * Upload the bytes of a blob by a link
+         * @description Safe to retry without a key: the same bytes are stored once.
+         */
+        put: operations["put_l_token"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/livez": {
         parameters: {
             query?: never;
@@ -97,6 +118,260 @@ export interface paths {
         get: operations["get_activity"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/blobs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List blobs in any state, in the order they were created */
+        get: operations["get_blobs"];
+        put?: never;
+        /**
+         * Upload a blob: raw bytes or a form with a file
+         * @description Safe to retry without a key: the same bytes are stored once.
+         */
+        post: operations["post_blobs"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/blobs/gc": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Collect blobs that nothing needs any more
+         * @description Safe to retry without a key: the same bytes are stored once.
+         */
+        post: operations["post_blobs_gc"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/blobs/move": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Move the bytes of some blobs to another backend
+         * @description Safe to retry without a key: the same bytes are stored once.
+         */
+        post: operations["post_blobs_move"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/blobs/orphans": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Compare the storage backends with the records
+         * @description Safe to retry without a key: the same bytes are stored once.
+         */
+        post: operations["post_blobs_orphans"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/blobs/presign": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Sign an upload that goes to the storage backend
+         * @description Safe to retry without a key: the same bytes are stored once.
+         */
+        post: operations["post_blobs_presign"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/blobs/uploads": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Begin a resumable upload (tus)
+         * @description Safe to retry without a key: the same bytes are stored once.
+         */
+        post: operations["post_blobs_uploads"];
+        delete?: never;
+        /** Tell what resumable uploads support (tus) */
+        options: operations["options_blobs_uploads"];
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/blobs/uploads/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Tell how far a resumable upload has come (tus) */
+        get: operations["get_blobs_uploads_id"];
+        put?: never;
+        post?: never;
+        /**
+         * Cancel a resumable upload (tus)
+         * @description Safe to retry without a key: the same bytes are stored once.
+         */
+        delete: operations["delete_blobs_uploads_id"];
+        options?: never;
+        head?: never;
+        /**
+         * Continue a resumable upload (tus)
+         * @description Safe to retry without a key: the same bytes are stored once.
+         */
+        patch: operations["patch_blobs_uploads_id"];
+        trace?: never;
+    };
+    "/v1/blobs/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Download a blob, or a range of it */
+        get: operations["get_blobs_id"];
+        put?: never;
+        post?: never;
+        /** Delete a blob; it can be restored for a while */
+        delete: operations["delete_blobs_id"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/blobs/{id}/commit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Complete a signed upload
+         * @description Safe to retry without a key: the same bytes are stored once.
+         */
+        post: operations["post_blobs_id_commit"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/blobs/{id}/link": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Create a link to read a blob */
+        post: operations["post_blobs_id_link"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/blobs/{id}/meta": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get what is known about a blob */
+        get: operations["get_blobs_id_meta"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/blobs/{id}/references/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Keep a blob for something of the application, by name */
+        put: operations["put_blobs_id_references_name"];
+        post?: never;
+        /** End a reference of the application to a blob */
+        delete: operations["delete_blobs_id_references_name"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/blobs/{id}/restore": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Restore a deleted blob */
+        post: operations["post_blobs_id_restore"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1086,6 +1361,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/links": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List links, without their addresses */
+        get: operations["get_links"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/links/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Revoke a link */
+        delete: operations["delete_links_id"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/meter/quota": {
         parameters: {
             query?: never;
@@ -1114,6 +1423,41 @@ export interface paths {
         put?: never;
         /** Set the limits of one caller */
         post: operations["post_meter_quota_limit"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/namespaces": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the namespaces that were configured, by name */
+        get: operations["get_namespaces"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/namespaces/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get the rules of a namespace */
+        get: operations["get_namespaces_name"];
+        /** Replace the rules of a namespace */
+        put: operations["put_namespaces_name"];
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1598,6 +1942,43 @@ export interface components {
             /** @description What the worker must do now. */
             order: components["schemas"]["Order"];
         };
+        /** @description A blob: what is known about bytes that a storage backend keeps. */
+        BlobAnswer: {
+            /** @description The storage backend that has its bytes: `local` or `s3`. */
+            backend: string;
+            /** @description Its media type, such as `image/png`. */
+            content_type: string;
+            /** @description When its upload began. */
+            created_at?: string | null;
+            /** @description The caller that uploaded it. */
+            created_by: components["schemas"]["ActorAnswer"];
+            /** @description When it was deleted; `null` if it is not. */
+            deleted_at?: string | null;
+            /** @description The file name that it is offered under. */
+            filename?: string | null;
+            id: string;
+            /**
+             * Format: uint64
+             * @description The number of jobs that refer to it.
+             */
+            jobs: number;
+            /**
+             * @description JSON that is stored with the blob for its owner.
+             * @default null
+             */
+            metadata?: unknown;
+            namespace: string;
+            /** @description The references of the application, by name. */
+            references: string[];
+            /** @description The SHA-256 of its bytes, in hexadecimal; while it is uploaded, the announced one. */
+            sha256?: string | null;
+            /**
+             * Format: uint64
+             * @description Its length in bytes; while it is uploaded, the announced one.
+             */
+            size?: number | null;
+            state: components["schemas"]["BlobStateWord"];
+        };
         /** @description What a worker may do with blobs. */
         BlobCapabilities: {
             /**
@@ -1611,6 +1992,8 @@ export interface components {
              */
             write?: components["schemas"]["Pattern"][];
         };
+        /** @description The state of a blob. */
+        BlobStateWord: "pending" | "live" | "deleted" | "doomed";
         /** @description The current state of a budget: the answer of `GET /v1/budgets/{scope}`. */
         BudgetAnswer: {
             /**
@@ -1892,10 +2275,17 @@ export interface components {
              */
             jobs?: components["schemas"]["JobBody"][];
             /**
+             * @description What the expiry of the hold does; only with `"settle": "hold"`. Default: it frees the units.
+             * @default null
+             */
+            on_expiry?: components["schemas"]["OnExpiryBody"] | null;
+            /**
              * @description The grants to redeem.
              * @default []
              */
             redeem?: components["schemas"]["RedeemBody"][];
+            /** @description References of the application to blobs, which keep them from being collected. */
+            references?: components["schemas"]["ReferenceBody"][];
             /**
              * @description When the charges are settled; default: `now`, which spends the units at once.
              * @default now
@@ -1909,6 +2299,19 @@ export interface components {
              * @default null
              */
             ttl_ms?: number | null;
+        };
+        /** @description The end of a signed upload. */
+        CommitBlobBody: {
+            /**
+             * @description The parts of an upload in parts.
+             * @default []
+             */
+            parts?: components["schemas"]["PartBody"][];
+            /**
+             * @description The id of an upload in parts.
+             * @default null
+             */
+            upload_id?: string | null;
         };
         /** @description The units that were spent: `actual`, or `actuals`, or neither to commit exactly the held units. */
         CommitBody: {
@@ -1926,6 +2329,8 @@ export interface components {
         };
         /** @description The successful end of a job. */
         CompleteBody: {
+            /** @description The blobs that the job made. They are not collected while the job is kept. */
+            blobs?: string[];
             /**
              * Format: uint64
              * @description The fence of the lease.
@@ -1944,6 +2349,8 @@ export interface components {
         };
         /** @description The successful end of a job. */
         CompleteItem: {
+            /** @description The blobs that the job made. They are not collected while the job is kept. */
+            blobs?: string[];
             /**
              * Format: uint64
              * @description The fence of the lease.
@@ -2408,6 +2815,47 @@ export interface components {
             /** @description The time zone of a calendar window. */
             zone?: string | null;
         };
+        /** @description What a collection did. */
+        GcAnswer: {
+            /**
+             * Format: uint64
+             * @description The bytes of these; of a dry run, those that are due.
+             */
+            bytes: number;
+            /**
+             * Format: uint
+             * @description The blobs that were removed.
+             */
+            collected: number;
+            /** @description Whether nothing was changed. */
+            dry_run: boolean;
+            /**
+             * Format: uint
+             * @description The blobs that were due.
+             */
+            due: number;
+            /**
+             * Format: uint
+             * @description The blobs whose bytes could not be deleted; the next collection tries them again.
+             */
+            failed: number;
+            /** @description Whether more may be due. */
+            more: boolean;
+        };
+        /** @description A collection to run. */
+        GcBody: {
+            /**
+             * @description Whether to report only what is due; default: true.
+             * @default true
+             */
+            dry_run?: boolean;
+            /**
+             * Format: uint
+             * @description The most blobs to collect; default: 1,000.
+             * @default null
+             */
+            limit?: number | null;
+        };
         /** @description A grant, without its token. */
         GrantAnswer: {
             /** @description Until when the grant can be redeemed. */
@@ -2473,6 +2921,8 @@ export interface components {
             id: string;
             /** @description The job that settles the hold, if it belongs to one. */
             job?: string | null;
+            /** @description The units that the expiry posts; missing if it frees them. */
+            on_expiry?: components["schemas"]["OnExpiryBody"] | null;
             placed_at?: string | null;
             state: components["schemas"]["HoldState"];
         };
@@ -2493,6 +2943,11 @@ export interface components {
              * @default false
              */
             dry_run?: boolean;
+            /**
+             * @description What the expiry of the hold does; default: it frees the units.
+             * @default null
+             */
+            on_expiry?: components["schemas"]["OnExpiryBody"] | null;
             /** @description The same as `ttl_ms`, as a duration such as `10m` or `1h30m`. */
             ttl?: string | null;
             /**
@@ -2614,6 +3069,11 @@ export interface components {
             attempts: number;
             /** @description The scope whose budget the job waits for. */
             awaits?: string | null;
+            /**
+             * @description The blobs that the job uses, and those that it made.
+             * @default []
+             */
+            blobs?: string[];
             /** @description The job was cancelled while it was leased, and its worker has not stopped yet. */
             cancelling: boolean;
             /** @description The units charged for the job so far, by scope. */
@@ -2653,6 +3113,8 @@ export interface components {
         };
         /** @description A job to enqueue. */
         JobBody: {
+            /** @description The blobs that the job uses, at most 100 together with those that it makes. They are not collected while the job is kept. */
+            blobs?: string[];
             /** @description The same as `deadline_ms`, as a duration such as `10m` or `1h30m`. */
             deadline?: string | null;
             /**
@@ -2802,6 +3264,11 @@ export interface components {
              * @description The number of this attempt, counted from 1.
              */
             attempt: number;
+            /**
+             * @description The blobs that the job uses.
+             * @default []
+             */
+            blobs?: string[];
             /** @description The hold that pays for the job. */
             hold?: string | null;
             id: string;
@@ -2892,6 +3359,41 @@ export interface components {
             /** @description The time zone of a calendar window, such as `Europe/Berlin`; default: UTC. */
             zone?: string | null;
         };
+        /** @description What a link allows. */
+        LinkAct: "read" | "upload";
+        /** @description A link that was created. */
+        LinkAnswer: {
+            /** @description When it ends. */
+            expires_at?: string | null;
+            /** @description Its id, by which it can be revoked. */
+            id: string;
+            /** @description The address, which needs no token. It is returned only once: `null` when the request is replayed. */
+            url?: string | null;
+        };
+        /** @description A link to create. */
+        LinkBody: {
+            /** @description The same as `expires_in_ms`, as a duration such as `10m` or `1h30m`. */
+            expires_in?: string | null;
+            /**
+             * Format: uint64
+             * @description How long it is valid, in milliseconds, at most seven days; default: one hour.
+             * @default null
+             */
+            expires_in_ms?: number | null;
+        };
+        /** @description A link, without its address. */
+        LinkInfo: {
+            /** @description Whether it reads the blob or uploads its bytes. */
+            act: components["schemas"]["LinkAct"];
+            /** @description The blob that it opens. */
+            blob: string;
+            /** @description When it ends. */
+            expires_at?: string | null;
+            /** @description Its id, by which it can be revoked. */
+            id: string;
+            /** @description `good`, `expired` or `revoked`. */
+            state: string;
+        };
         /**
          * @description The order of a list.
          * @enum {string}
@@ -2929,6 +3431,31 @@ export interface components {
          *     already.
          */
         Missed: "skip" | "one" | "all";
+        /** @description What a step of a move did. */
+        MoveAnswer: {
+            /**
+             * Format: uint64
+             * @description Their bytes.
+             */
+            bytes: number;
+            /**
+             * Format: uint64
+             * @description The blobs that could not be moved; they stay where they are.
+             */
+            failed: number;
+            /**
+             * Format: uint64
+             * @description The blobs whose bytes were moved.
+             */
+            moved: number;
+            /** @description Where the next step goes on; `null` at the end. */
+            next?: string | null;
+            /**
+             * Format: uint64
+             * @description The blobs that were there already.
+             */
+            there: number;
+        };
         /** @description A move of one job to another queue. */
         MoveBody: {
             queue: string;
@@ -2937,6 +3464,22 @@ export interface components {
              * @default null
              */
             reason?: string | null;
+        };
+        /** @description A step of a move to another backend. */
+        MoveBody2: {
+            /**
+             * @description The last blob of the step before.
+             * @default null
+             */
+            after?: string | null;
+            /**
+             * Format: uint
+             * @description The most blobs to look at; default: 100.
+             * @default null
+             */
+            limit?: number | null;
+            /** @description The backend that gets the bytes: `local` or `s3`. */
+            to: string;
         };
         /** @description A move of dead jobs to another queue. Either `ids` or `filter` is required. */
         MoveManyBody: {
@@ -2974,16 +3517,154 @@ export interface components {
             /** @description The queue to move them to. */
             to: string;
         };
+        /** @description A namespace and its rules. */
+        NamespaceAnswer: {
+            /**
+             * Format: uint64
+             * @description The most bytes of one blob; default: 5 TiB.
+             * @default 5497558138880
+             */
+            bytes_max?: number;
+            /**
+             * @description The scope that stored bytes are charged to; `null`: none. It has a budget with lifetime limits only.
+             * @default null
+             */
+            charge?: string | null;
+            /**
+             * Format: int64
+             * @description How long a deleted blob can be restored, in milliseconds; default: 7 days.
+             * @default 604800000
+             */
+            grace_ms?: number;
+            name: string;
+            /** @description Why the namespace is changed; recorded in the journal. */
+            reason?: string | null;
+            /**
+             * Format: int64
+             * @description How long a blob without references is kept, in milliseconds; `null`: until it is deleted.
+             * @default null
+             */
+            unreferenced_ms?: number | null;
+        };
+        /** @description The rules of a namespace: the body of `PUT /v1/namespaces/{name}`. A field that is left out is set to its default. */
+        NamespaceBody: {
+            /**
+             * Format: uint64
+             * @description The most bytes of one blob; default: 5 TiB.
+             * @default 5497558138880
+             */
+            bytes_max?: number;
+            /**
+             * @description The scope that stored bytes are charged to; `null`: none. It has a budget with lifetime limits only.
+             * @default null
+             */
+            charge?: string | null;
+            /** @description The same as `grace_ms`, as a duration such as `10m` or `1h30m`. */
+            grace?: string;
+            /**
+             * Format: int64
+             * @description How long a deleted blob can be restored, in milliseconds; default: 7 days.
+             * @default 604800000
+             */
+            grace_ms?: number;
+            /** @description Ignored: a field of the answer, which may be sent back. */
+            name?: unknown;
+            /** @description Why the namespace is changed; recorded in the journal. */
+            reason?: string | null;
+            /** @description The same as `unreferenced_ms`, as a duration such as `10m` or `1h30m`. */
+            unreferenced?: string | null;
+            /**
+             * Format: int64
+             * @description How long a blob without references is kept, in milliseconds; `null`: until it is deleted.
+             * @default null
+             */
+            unreferenced_ms?: number | null;
+        };
         /** @description A query or body without fields. Any field is an error that names it. */
         NoFields: Record<string, never>;
+        /**
+         * @description What the expiry of a hold does: it posts units, so that spend does not vanish with a process that died. A commit after
+         *     the expiry corrects them to the actual units.
+         */
+        OnExpiryBody: {
+            /**
+             * Format: int64
+             * @description The units of each charge to post at the instant of expiry; at most as many as it holds.
+             */
+            charge: number;
+        };
         /** @description What a worker should do with a job that it has leased. */
         Order: "continue" | "cancel" | "drain";
+        /** @description An object that no blob names. */
+        OrphanAnswer: {
+            /** @description The backend that has it. */
+            backend: string;
+            /**
+             * Format: uint64
+             * @description Its length in bytes.
+             */
+            bytes: number;
+            /** @description Its name there. */
+            path: string;
+        };
+        /** @description What a scan found. */
+        OrphansAnswer: {
+            /**
+             * Format: uint64
+             * @description The live blobs that were looked at.
+             */
+            blobs: number;
+            /**
+             * Format: uint64
+             * @description How many of them were deleted.
+             */
+            deleted: number;
+            /** @description The live blobs whose bytes are missing, at most 1,000 of them. */
+            missing: string[];
+            /**
+             * Format: uint64
+             * @description The number of all such blobs.
+             */
+            missing_total: number;
+            /**
+             * Format: uint64
+             * @description The objects that were looked at.
+             */
+            objects: number;
+            /**
+             * Format: uint64
+             * @description Their bytes.
+             */
+            orphan_bytes: number;
+            /** @description The objects that no blob names, at most 1,000 of them. */
+            orphans: components["schemas"]["OrphanAnswer"][];
+            /**
+             * Format: uint64
+             * @description The number of all such objects.
+             */
+            orphans_total: number;
+        };
+        /** @description A scan for orphans. */
+        OrphansBody: {
+            /**
+             * @description Whether to delete the objects that no blob names and that are older than an hour; default: false.
+             * @default false
+             */
+            remove?: boolean;
+        };
         /** @description What to do while the job of the last tick has not ended. */
         Overlap: "allow" | "skip" | "cancel";
         /** @description One page of a list. */
         PageOfAttemptAnswer: {
             /** @description The items of this page. */
             items: components["schemas"]["AttemptAnswer"][];
+            /** @description The cursor of the next page; `null` on the last page. */
+            next?: string | null;
+        };
+        /** @description One page of a list. */
+        PageOfBlobAnswer: {
+            /** @description The items of this page. */
+            items: components["schemas"]["BlobAnswer"][];
             /** @description The cursor of the next page; `null` on the last page. */
             next?: string | null;
         };
@@ -3051,6 +3732,20 @@ export interface components {
             next?: string | null;
         };
         /** @description One page of a list. */
+        PageOfLinkInfo: {
+            /** @description The items of this page. */
+            items: components["schemas"]["LinkInfo"][];
+            /** @description The cursor of the next page; `null` on the last page. */
+            next?: string | null;
+        };
+        /** @description One page of a list. */
+        PageOfNamespaceAnswer: {
+            /** @description The items of this page. */
+            items: components["schemas"]["NamespaceAnswer"][];
+            /** @description The cursor of the next page; `null` on the last page. */
+            next?: string | null;
+        };
+        /** @description One page of a list. */
         PageOfQueueAnswer: {
             /** @description The items of this page. */
             items: components["schemas"]["QueueAnswer"][];
@@ -3071,6 +3766,36 @@ export interface components {
             /** @description The cursor of the next page; `null` on the last page. */
             next?: string | null;
         };
+        /** @description A part that was uploaded. */
+        PartBody: {
+            /** @description The `ETag` that its upload was answered with. */
+            etag: string;
+            /**
+             * Format: uint
+             * @description Its number, from 1.
+             */
+            number: number;
+        };
+        /** @description Where a part of the bytes goes. */
+        PartTarget: {
+            /**
+             * Format: uint
+             * @description Its number, from 1.
+             */
+            number: number;
+            /**
+             * Format: uint64
+             * @description The position of its first byte.
+             */
+            offset: number;
+            /**
+             * Format: uint64
+             * @description Its length in bytes.
+             */
+            size: number;
+            /** @description Its address. The answer has an `ETag` that the commit names. */
+            url: string;
+        };
         /** @description A name, or a prefix of names before a `*`. */
         Pattern: string;
         /** @description A hold that was placed. */
@@ -3085,6 +3810,50 @@ export interface components {
             id?: string | null;
             state: components["schemas"]["HoldState"];
         };
+        /** @description A signed upload. */
+        PresignAnswer: {
+            blob: components["schemas"]["BlobAnswer"];
+            /** @description Where to send the bytes; `null` if the namespace has them already, so that the blob is live. */
+            upload?: components["schemas"]["UploadTarget"] | null;
+        };
+        /** @description A blob to upload by a signed request. */
+        PresignBody: {
+            /**
+             * @description Its media type; default: `application/octet-stream`.
+             * @default null
+             */
+            content_type?: string | null;
+            /** @description The same as `expires_in_ms`, as a duration such as `10m` or `1h30m`. */
+            expires_in?: string | null;
+            /**
+             * Format: uint64
+             * @description How long the signature is valid, in milliseconds, at most seven days; default: one hour.
+             * @default null
+             */
+            expires_in_ms?: number | null;
+            /**
+             * @description The file name to offer it under.
+             * @default null
+             */
+            filename?: string | null;
+            /**
+             * @description JSON that is stored with the blob.
+             * @default null
+             */
+            metadata?: unknown;
+            /**
+             * @description Its namespace; default: `default`.
+             * @default null
+             */
+            namespace?: string | null;
+            /** @description The SHA-256 of its bytes, in hexadecimal. */
+            sha256: string;
+            /**
+             * Format: uint64
+             * @description Its length in bytes.
+             */
+            size: number;
+        };
         /** @description Why a request failed. */
         Problem: {
             /** @description What happened, and what the caller can do. */
@@ -3093,7 +3862,7 @@ export interface components {
             field?: string | null;
             /** @description What the caller can do in this case. */
             hint?: string | null;
-            /** @description The hold or the job whose state does not allow the request. */
+            /** @description The hold or the job whose state does not allow the request, or the blob that does not exist. */
             id?: string | null;
             /** @description The id of the request in the server's log. */
             request_id?: string | null;
@@ -3105,6 +3874,11 @@ export interface components {
             retry_after_ms?: number | null;
             /** @description The scope that is unknown. */
             scope?: string | null;
+            /**
+             * Format: uint64
+             * @description The length of the blob, in bytes, whose range cannot be satisfied.
+             */
+            size?: number | null;
             /** @description The state of the hold or the job that does not allow the request. */
             state?: string | null;
             /**
@@ -3468,6 +4242,12 @@ export interface components {
             /** @description The payload of the grant; `null` if it is no longer stored. */
             payload?: unknown;
             purpose: string;
+        };
+        /** @description A reference of the application to a blob, which keeps it from being collected. */
+        ReferenceBody: {
+            blob: string;
+            /** @description The name of what refers to the blob, such as `post:42`. */
+            by: string;
         };
         /**
          * @description How often a limit, or a freeze, has refused charges since the server started. Refusals are counted in memory and are not in the
@@ -3939,6 +4719,23 @@ export interface components {
             /** @description What is written before an amount instead of the name after it, such as `$`. */
             symbol?: string | null;
         };
+        /** @description Where the bytes of a signed upload go. */
+        UploadTarget: {
+            /** @description When the signature ends. */
+            expires_at?: string | null;
+            /** @description The headers that the request must have. */
+            headers: {
+                [key: string]: string;
+            };
+            /** @description The method: `PUT`. */
+            method: string;
+            /** @description The parts; `null` if all bytes go in one request. */
+            parts?: components["schemas"]["PartTarget"][] | null;
+            /** @description The id of an upload in parts, which the commit repeats. */
+            upload_id?: string | null;
+            /** @description The address for all bytes; `null` if they go in parts. */
+            url?: string | null;
+        };
         /** @description Units that a worker has spent. */
         Usage: {
             /**
@@ -4160,6 +4957,15 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
+        /** @description `range-not-satisfiable`: Range not satisfiable */
+        416: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
         /** @description `too-many-attempts`: Too many failed authentication attempts; `too-many-bytes`: Too many bytes in flight for this principal; `quota-exceeded`: Quota exceeded */
         429: {
             headers: {
@@ -4187,7 +4993,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `overloaded`: Overloaded: too many requests are waiting; `busy`: Database busy: other transactions hold the locks; `unavailable`: Database unavailable; `not-ready`: Server not ready */
+        /** @description `overloaded`: Overloaded: too many requests are waiting; `busy`: Database busy: other transactions hold the locks; `unavailable`: Database unavailable; `storage-unavailable`: Storage for blobs unavailable; `not-ready`: Server not ready */
         503: {
             headers: {
                 [name: string]: unknown;
@@ -4220,7 +5026,9 @@ export type BackoffWord = components['schemas']['BackoffWord'];
 export type BalanceAnswer = components['schemas']['BalanceAnswer'];
 export type BeatItem = components['schemas']['BeatItem'];
 export type BeatenAnswer = components['schemas']['BeatenAnswer'];
+export type BlobAnswer = components['schemas']['BlobAnswer'];
 export type BlobCapabilities = components['schemas']['BlobCapabilities'];
+export type BlobStateWord = components['schemas']['BlobStateWord'];
 export type BudgetAnswer = components['schemas']['BudgetAnswer'];
 export type BudgetBody = components['schemas']['BudgetBody'];
 export type BulkBody = components['schemas']['BulkBody'];
@@ -4231,6 +5039,7 @@ export type CheckedAnswer = components['schemas']['CheckedAnswer'];
 export type ClampedAnswer = components['schemas']['ClampedAnswer'];
 export type CommandAnswer = components['schemas']['CommandAnswer'];
 export type CommandBody = components['schemas']['CommandBody'];
+export type CommitBlobBody = components['schemas']['CommitBlobBody'];
 export type CommitBody = components['schemas']['CommitBody'];
 export type CompleteBody = components['schemas']['CompleteBody'];
 export type CompleteItem = components['schemas']['CompleteItem'];
@@ -4257,6 +5066,8 @@ export type FiguresAnswer = components['schemas']['FiguresAnswer'];
 export type FilterBody = components['schemas']['FilterBody'];
 export type FinishedAnswer = components['schemas']['FinishedAnswer'];
 export type FreezeAnswer = components['schemas']['FreezeAnswer'];
+export type GcAnswer = components['schemas']['GcAnswer'];
+export type GcBody = components['schemas']['GcBody'];
 export type GrantAnswer = components['schemas']['GrantAnswer'];
 export type HealthAnswer = components['schemas']['HealthAnswer'];
 export type HeartbeatBody = components['schemas']['HeartbeatBody'];
@@ -4288,16 +5099,29 @@ export type LeasedAnswer = components['schemas']['LeasedAnswer'];
 export type LeasedJobsAnswer = components['schemas']['LeasedJobsAnswer'];
 export type LeftAnswer = components['schemas']['LeftAnswer'];
 export type LimitBody = components['schemas']['LimitBody'];
+export type LinkAct = components['schemas']['LinkAct'];
+export type LinkAnswer = components['schemas']['LinkAnswer'];
+export type LinkBody = components['schemas']['LinkBody'];
+export type LinkInfo = components['schemas']['LinkInfo'];
 export type ListOrder = components['schemas']['ListOrder'];
 export type MintBody = components['schemas']['MintBody'];
 export type MintedAnswer = components['schemas']['MintedAnswer'];
 export type Missed = components['schemas']['Missed'];
+export type MoveAnswer = components['schemas']['MoveAnswer'];
 export type MoveBody = components['schemas']['MoveBody'];
+export type MoveBody2 = components['schemas']['MoveBody2'];
 export type MoveManyBody = components['schemas']['MoveManyBody'];
+export type NamespaceAnswer = components['schemas']['NamespaceAnswer'];
+export type NamespaceBody = components['schemas']['NamespaceBody'];
 export type NoFields = components['schemas']['NoFields'];
+export type OnExpiryBody = components['schemas']['OnExpiryBody'];
 export type Order = components['schemas']['Order'];
+export type OrphanAnswer = components['schemas']['OrphanAnswer'];
+export type OrphansAnswer = components['schemas']['OrphansAnswer'];
+export type OrphansBody = components['schemas']['OrphansBody'];
 export type Overlap = components['schemas']['Overlap'];
 export type PageOfAttemptAnswer = components['schemas']['PageOfAttemptAnswer'];
+export type PageOfBlobAnswer = components['schemas']['PageOfBlobAnswer'];
 export type PageOfBudgetAnswer = components['schemas']['PageOfBudgetAnswer'];
 export type PageOfCredentialAnswer = components['schemas']['PageOfCredentialAnswer'];
 export type PageOfDayCostAnswer = components['schemas']['PageOfDayCostAnswer'];
@@ -4307,11 +5131,17 @@ export type PageOfGrantAnswer = components['schemas']['PageOfGrantAnswer'];
 export type PageOfHeldAnswer = components['schemas']['PageOfHeldAnswer'];
 export type PageOfHoldAnswer = components['schemas']['PageOfHoldAnswer'];
 export type PageOfJobAnswer = components['schemas']['PageOfJobAnswer'];
+export type PageOfLinkInfo = components['schemas']['PageOfLinkInfo'];
+export type PageOfNamespaceAnswer = components['schemas']['PageOfNamespaceAnswer'];
 export type PageOfQueueAnswer = components['schemas']['PageOfQueueAnswer'];
 export type PageOfScheduleAnswer = components['schemas']['PageOfScheduleAnswer'];
 export type PageOfTenantAnswer = components['schemas']['PageOfTenantAnswer'];
+export type PartBody = components['schemas']['PartBody'];
+export type PartTarget = components['schemas']['PartTarget'];
 export type Pattern = components['schemas']['Pattern'];
 export type PlacedAnswer = components['schemas']['PlacedAnswer'];
+export type PresignAnswer = components['schemas']['PresignAnswer'];
+export type PresignBody = components['schemas']['PresignBody'];
 export type Problem = components['schemas']['Problem'];
 export type ProgressBody = components['schemas']['ProgressBody'];
 export type ProgressFields = components['schemas']['ProgressFields'];
@@ -4325,6 +5155,7 @@ export type RateBody = components['schemas']['RateBody'];
 export type ReasonBody = components['schemas']['ReasonBody'];
 export type RedeemBody = components['schemas']['RedeemBody'];
 export type RedeemedAnswer = components['schemas']['RedeemedAnswer'];
+export type ReferenceBody = components['schemas']['ReferenceBody'];
 export type RefusalsAnswer = components['schemas']['RefusalsAnswer'];
 export type RetentionBody = components['schemas']['RetentionBody'];
 export type RetryBody = components['schemas']['RetryBody'];
@@ -4347,6 +5178,7 @@ export type SpentAnswer = components['schemas']['SpentAnswer'];
 export type StreamAnswer = components['schemas']['StreamAnswer'];
 export type TenantAnswer = components['schemas']['TenantAnswer'];
 export type Unit = components['schemas']['Unit'];
+export type UploadTarget = components['schemas']['UploadTarget'];
 export type Usage = components['schemas']['Usage'];
 export type VerifyAnswer = components['schemas']['VerifyAnswer'];
 export type ViolationAnswer = components['schemas']['ViolationAnswer'];
@@ -4364,6 +5196,7 @@ export type Response409 = components['responses']['409'];
 export type Response412 = components['responses']['412'];
 export type Response413 = components['responses']['413'];
 export type Response415 = components['responses']['415'];
+export type Response416 = components['responses']['416'];
 export type Response429 = components['responses']['429'];
 export type Response431 = components['responses']['431'];
 export type Response500 = components['responses']['500'];
@@ -4392,6 +5225,92 @@ export interface operations {
             400: components["responses"]["400"];
             500: components["responses"]["500"];
             503: components["responses"]["503"];
+        };
+    };
+    get_l_token: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @example blk_0123456789 */
+                token: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "*/*": string;
+                };
+            };
+            /** @description The range of bytes */
+            206: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "*/*": string;
+                };
+            };
+            /** @description The bytes are at the address in `Location` */
+            302: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The caller has these bytes already */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["400"];
+            404: components["responses"]["404"];
+            412: components["responses"]["412"];
+            416: components["responses"]["416"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
+    put_l_token: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @example blk_0123456789 */
+                token: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/octet-stream": string;
+            };
+        };
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["400"];
+            404: components["responses"]["404"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            504: components["responses"]["504"];
         };
     };
     get_livez: {
@@ -4455,7 +5374,7 @@ export interface operations {
             header?: never;
             path: {
                 /** @example refused */
-                type: "invalid" | "unauthorized" | "forbidden" | "not-found" | "unknown-scope" | "method-not-allowed" | "timeout" | "refused" | "already-settled" | "lease-lost" | "conflict" | "changed" | "too-large" | "unsupported-media-type" | "too-many-attempts" | "too-many-bytes" | "quota-exceeded" | "head-too-large" | "internal" | "overloaded" | "busy" | "unavailable" | "unusable" | "not-ready" | "unknown-outcome";
+                type: "invalid" | "unauthorized" | "forbidden" | "not-found" | "unknown-scope" | "method-not-allowed" | "timeout" | "refused" | "already-settled" | "lease-lost" | "conflict" | "changed" | "too-large" | "unsupported-media-type" | "range-not-satisfiable" | "too-many-attempts" | "too-many-bytes" | "quota-exceeded" | "head-too-large" | "internal" | "overloaded" | "busy" | "unavailable" | "storage-unavailable" | "unusable" | "not-ready" | "unknown-outcome";
             };
             cookie?: never;
         };
@@ -4529,6 +5448,904 @@ export interface operations {
             429: components["responses"]["429"];
             500: components["responses"]["500"];
             503: components["responses"]["503"];
+        };
+    };
+    get_blobs: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Where the page begins: `next` of the previous page.
+                 * @example blob_01j9zq3v4w5x6y7z8abcdefghj
+                 */
+                cursor?: string | null;
+                /**
+                 * @description Maximum number of items, from 1 to 1000. Default: 100.
+                 * @example 100
+                 */
+                limit?: number | null;
+                /**
+                 * @description The namespace of the blobs. Default: all.
+                 * @example media
+                 */
+                namespace?: string | null;
+                /**
+                 * @description The order of the blobs: `oldest` or `newest` first. Default: `oldest`.
+                 * @example newest
+                 */
+                order?: components["schemas"]["ListOrder"];
+            };
+            header?: {
+                /**
+                 * @description Operators only: the tenant to act for
+                 * @example acme
+                 */
+                "Bursar-Tenant"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PageOfBlobAnswer"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            429: components["responses"]["429"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
+    post_blobs: {
+        parameters: {
+            query?: {
+                /**
+                 * @description The file name to offer it under.
+                 * @example cat.png
+                 */
+                filename?: string | null;
+                /**
+                 * @description JSON to store with the blob.
+                 * @example {"album":7}
+                 */
+                metadata?: string | null;
+                /**
+                 * @description The namespace of the blob. Default: `default`.
+                 * @example media
+                 */
+                namespace?: string | null;
+            };
+            header?: {
+                /**
+                 * @description Operators only: the tenant to act for
+                 * @example acme
+                 */
+                "Bursar-Tenant"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/octet-stream": string;
+            };
+        };
+        responses: {
+            /** @description Nothing new was created */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BlobAnswer"];
+                };
+            };
+            /** @description Created */
+            201: {
+                headers: {
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BlobAnswer"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            429: components["responses"]["429"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            504: components["responses"]["504"];
+        };
+    };
+    post_blobs_gc: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Operators only: the tenant to act for
+                 * @example acme
+                 */
+                "Bursar-Tenant"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "dry_run": true
+                 *     }
+                 */
+                "application/json": components["schemas"]["GcBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GcAnswer"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            408: components["responses"]["408"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            429: components["responses"]["429"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            504: components["responses"]["504"];
+        };
+    };
+    post_blobs_move: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Operators only: the tenant to act for
+                 * @example acme
+                 */
+                "Bursar-Tenant"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "to": "s3"
+                 *     }
+                 */
+                "application/json": components["schemas"]["MoveBody2"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MoveAnswer"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            408: components["responses"]["408"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            429: components["responses"]["429"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            504: components["responses"]["504"];
+        };
+    };
+    post_blobs_orphans: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Operators only: the tenant to act for
+                 * @example acme
+                 */
+                "Bursar-Tenant"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "remove": false
+                 *     }
+                 */
+                "application/json": components["schemas"]["OrphansBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OrphansAnswer"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            408: components["responses"]["408"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            429: components["responses"]["429"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            504: components["responses"]["504"];
+        };
+    };
+    post_blobs_presign: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Operators only: the tenant to act for
+                 * @example acme
+                 */
+                "Bursar-Tenant"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "content_type": "image/png",
+                 *       "filename": "cat.png",
+                 *       "namespace": "media",
+                 *       "sha256": "0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a",
+                 *       "size": 1024
+                 *     }
+                 */
+                "application/json": components["schemas"]["PresignBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PresignAnswer"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            429: components["responses"]["429"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            504: components["responses"]["504"];
+        };
+    };
+    post_blobs_uploads: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Operators only: the tenant to act for
+                 * @example acme
+                 */
+                "Bursar-Tenant"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/offset+octet-stream": string;
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            412: components["responses"]["412"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            429: components["responses"]["429"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            504: components["responses"]["504"];
+        };
+    };
+    options_blobs_uploads: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["400"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
+    get_blobs_uploads_id: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Operators only: the tenant to act for
+                 * @example acme
+                 */
+                "Bursar-Tenant"?: string;
+            };
+            path: {
+                /** @example blob_01j9zq3v4w5x6y7z8abcdefghj */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            412: components["responses"]["412"];
+            429: components["responses"]["429"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
+    delete_blobs_uploads_id: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Operators only: the tenant to act for
+                 * @example acme
+                 */
+                "Bursar-Tenant"?: string;
+            };
+            path: {
+                /** @example blob_01j9zq3v4w5x6y7z8abcdefghj */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            412: components["responses"]["412"];
+            429: components["responses"]["429"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            504: components["responses"]["504"];
+        };
+    };
+    patch_blobs_uploads_id: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Operators only: the tenant to act for
+                 * @example acme
+                 */
+                "Bursar-Tenant"?: string;
+            };
+            path: {
+                /** @example blob_01j9zq3v4w5x6y7z8abcdefghj */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/offset+octet-stream": string;
+            };
+        };
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            412: components["responses"]["412"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            429: components["responses"]["429"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            504: components["responses"]["504"];
+        };
+    };
+    get_blobs_id: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Operators only: the tenant to act for
+                 * @example acme
+                 */
+                "Bursar-Tenant"?: string;
+            };
+            path: {
+                /** @example blob_01j9zq3v4w5x6y7z8abcdefghj */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "*/*": string;
+                };
+            };
+            /** @description The range of bytes */
+            206: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "*/*": string;
+                };
+            };
+            /** @description The bytes are at the address in `Location` */
+            302: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The caller has these bytes already */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            412: components["responses"]["412"];
+            416: components["responses"]["416"];
+            429: components["responses"]["429"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
+    delete_blobs_id: {
+        parameters: {
+            query?: {
+                /**
+                 * @description A reason that the journal records.
+                 * @example typo
+                 */
+                reason?: string | null;
+            };
+            header?: {
+                /**
+                 * @description Operators only: the tenant to act for
+                 * @example acme
+                 */
+                "Bursar-Tenant"?: string;
+                /**
+                 * @description Key of this request: a retry with the same key returns the first answer and changes nothing
+                 * @example order-7
+                 */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @example blob_01j9zq3v4w5x6y7z8abcdefghj */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            429: components["responses"]["429"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            504: components["responses"]["504"];
+        };
+    };
+    post_blobs_id_commit: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Operators only: the tenant to act for
+                 * @example acme
+                 */
+                "Bursar-Tenant"?: string;
+            };
+            path: {
+                /** @example blob_01j9zq3v4w5x6y7z8abcdefghj */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /** @example {} */
+                "application/json": components["schemas"]["CommitBlobBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BlobAnswer"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            429: components["responses"]["429"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            504: components["responses"]["504"];
+        };
+    };
+    post_blobs_id_link: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Operators only: the tenant to act for
+                 * @example acme
+                 */
+                "Bursar-Tenant"?: string;
+                /**
+                 * @description Key of this request: a retry with the same key returns the first answer and changes nothing
+                 * @example order-7
+                 */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @example blob_01j9zq3v4w5x6y7z8abcdefghj */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "expires_in_ms": 3600000
+                 *     }
+                 */
+                "application/json": components["schemas"]["LinkBody"];
+            };
+        };
+        responses: {
+            /** @description Nothing new was created */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LinkAnswer"];
+                };
+            };
+            /** @description Created */
+            201: {
+                headers: {
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LinkAnswer"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            429: components["responses"]["429"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            504: components["responses"]["504"];
+        };
+    };
+    get_blobs_id_meta: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Operators only: the tenant to act for
+                 * @example acme
+                 */
+                "Bursar-Tenant"?: string;
+            };
+            path: {
+                /** @example blob_01j9zq3v4w5x6y7z8abcdefghj */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BlobAnswer"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            429: components["responses"]["429"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
+    put_blobs_id_references_name: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Operators only: the tenant to act for
+                 * @example acme
+                 */
+                "Bursar-Tenant"?: string;
+                /**
+                 * @description Key of this request: a retry with the same key returns the first answer and changes nothing
+                 * @example order-7
+                 */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @example blob_01j9zq3v4w5x6y7z8abcdefghj */
+                id: string;
+                /** @example post:42 */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "reason": "published"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ReasonBody"];
+            };
+        };
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            429: components["responses"]["429"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            504: components["responses"]["504"];
+        };
+    };
+    delete_blobs_id_references_name: {
+        parameters: {
+            query?: {
+                /**
+                 * @description A reason that the journal records.
+                 * @example typo
+                 */
+                reason?: string | null;
+            };
+            header?: {
+                /**
+                 * @description Operators only: the tenant to act for
+                 * @example acme
+                 */
+                "Bursar-Tenant"?: string;
+                /**
+                 * @description Key of this request: a retry with the same key returns the first answer and changes nothing
+                 * @example order-7
+                 */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @example blob_01j9zq3v4w5x6y7z8abcdefghj */
+                id: string;
+                /** @example post:42 */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            429: components["responses"]["429"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            504: components["responses"]["504"];
+        };
+    };
+    post_blobs_id_restore: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Operators only: the tenant to act for
+                 * @example acme
+                 */
+                "Bursar-Tenant"?: string;
+                /**
+                 * @description Key of this request: a retry with the same key returns the first answer and changes nothing
+                 * @example order-7
+                 */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @example blob_01j9zq3v4w5x6y7z8abcdefghj */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "reason": "deleted by mistake"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ReasonBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BlobAnswer"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            429: components["responses"]["429"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            504: components["responses"]["504"];
         };
     };
     get_budgets: {
@@ -6271,6 +8088,7 @@ export interface operations {
             400: components["responses"]["400"];
             401: components["responses"]["401"];
             403: components["responses"]["403"];
+            404: components["responses"]["404"];
             408: components["responses"]["408"];
             409: components["responses"]["409"];
             413: components["responses"]["413"];
@@ -6328,6 +8146,7 @@ export interface operations {
             400: components["responses"]["400"];
             401: components["responses"]["401"];
             403: components["responses"]["403"];
+            404: components["responses"]["404"];
             408: components["responses"]["408"];
             409: components["responses"]["409"];
             413: components["responses"]["413"];
@@ -7613,7 +9432,7 @@ export interface operations {
                  */
                 order?: components["schemas"]["ListOrder"];
                 /**
-                 * @description Only events of one resource: `job:job_…`, or an id such as `hold_…` or `cmd_…`; `scope:room:sales` selects all events that
+                 * @description Only events of one resource: `job:job_…`, or an id such as `hold_…`, `blob_…` or `cmd_…`; `scope:room:sales` selects all events that
                  *     changed the scope's balance.
                  * @example scope:room:sales
                  */
@@ -7900,6 +9719,90 @@ export interface operations {
             504: components["responses"]["504"];
         };
     };
+    get_links: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Where the page begins: `next` of the previous page.
+                 * @example key_41j9zq3v4w5x6y7z8abcdefghj
+                 */
+                cursor?: string | null;
+                /**
+                 * @description Maximum number of items, from 1 to 1000. Default: 100.
+                 * @example 100
+                 */
+                limit?: number | null;
+            };
+            header?: {
+                /**
+                 * @description Operators only: the tenant to act for
+                 * @example acme
+                 */
+                "Bursar-Tenant"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PageOfLinkInfo"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            429: components["responses"]["429"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
+    delete_links_id: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Operators only: the tenant to act for
+                 * @example acme
+                 */
+                "Bursar-Tenant"?: string;
+                /**
+                 * @description Key of this request: a retry with the same key returns the first answer and changes nothing
+                 * @example order-7
+                 */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @example key_41j9zq3v4w5x6y7z8abcdefghj */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            429: components["responses"]["429"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            504: components["responses"]["504"];
+        };
+    };
     get_meter_quota: {
         parameters: {
             query?: {
@@ -7981,6 +9884,148 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["QuotaAnswer"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            412: components["responses"]["412"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            429: components["responses"]["429"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            504: components["responses"]["504"];
+        };
+    };
+    get_namespaces: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Where the page begins: `next` of the previous page.
+                 * @example media
+                 */
+                cursor?: string | null;
+                /**
+                 * @description Maximum number of items, from 1 to 1000. Default: 100.
+                 * @example 100
+                 */
+                limit?: number | null;
+            };
+            header?: {
+                /**
+                 * @description Operators only: the tenant to act for
+                 * @example acme
+                 */
+                "Bursar-Tenant"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PageOfNamespaceAnswer"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            429: components["responses"]["429"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
+    get_namespaces_name: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Operators only: the tenant to act for
+                 * @example acme
+                 */
+                "Bursar-Tenant"?: string;
+            };
+            path: {
+                /** @example media */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NamespaceAnswer"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            429: components["responses"]["429"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
+    put_namespaces_name: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Operators only: the tenant to act for
+                 * @example acme
+                 */
+                "Bursar-Tenant"?: string;
+                /**
+                 * @description Key of this request: a retry with the same key returns the first answer and changes nothing
+                 * @example order-7
+                 */
+                "Idempotency-Key"?: string;
+                /**
+                 * @description Apply the change only if the definition still has this ETag; `*`: only if it exists
+                 * @example "9f2b4c6d8e0a1b3c5d7f9e1a3b5c7d9f"
+                 */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @example media */
+                name: string;
+            };
+            cookie?: never;
+        };
+        /** @description The answer of a `GET` can be changed and sent back: its read-only fields are accepted and ignored (`name`). */
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "bytes_max": 104857600,
+                 *       "grace_ms": 86400000,
+                 *       "unreferenced_ms": 2592000000
+                 *     }
+                 */
+                "application/json": components["schemas"]["NamespaceBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NamespaceAnswer"];
                 };
             };
             400: components["responses"]["400"];

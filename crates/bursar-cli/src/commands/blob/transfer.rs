@@ -86,7 +86,7 @@ pub(super) async fn put(args: Put, context: &Context) -> Result<(), Problem> {
             if about.is_dir() {
                 return Err(Problem::invalid("file".into(), format!("{file} is a directory; upload its files")));
             }
-            (Box::new(open), about.is_file().then(|| about.len()))
+            (Box::new(open), about.is_file().then_some(about.len()))
         }
     };
     let own_name = Path::new(&file).file_name().filter(|_| !piped).map(|name| name.to_string_lossy().into_owned());
