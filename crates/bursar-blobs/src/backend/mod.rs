@@ -175,6 +175,11 @@ impl Backend {
         &self.name
     }
 
+    /// Returns whether there is anything to try: a bucket, or a directory that an upload has created.
+    pub fn exists(&self) -> bool {
+        self.directory.as_ref().is_none_or(|directory| directory.exists())
+    }
+
     /// Returns where the bytes are, without secrets.
     pub fn place(&self) -> &str {
         &self.place

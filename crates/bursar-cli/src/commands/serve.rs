@@ -46,7 +46,12 @@ pub(crate) async fn run(args: Serve, global: GlobalArgs) -> Result<Exit, Problem
 
 /// Tries the storage for blobs, and logs what it can do. A server whose storage fails serves everything but bytes.
 async fn probe(blobs: Blobs) {
-    let place = blobs.backends().primary().place().to_owned();
+    let backend = blobs.backends().primary();
+    let place = backend.place().to_owned();
+    if !backend.exists() {
+        tracing::info!(place, "storage for blobs: the first upload creates the directory");
+        return;
+    }
     match blobs.abilities().await {
         Ok(abilities) => tracing::info!(place, abilities = abilities.names().join(", "), "storage for blobs ready"),
         Err(error) => tracing::warn!(place, %error, "the storage for blobs cannot be used"),

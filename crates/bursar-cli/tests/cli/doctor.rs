@@ -9,7 +9,7 @@ fn doctor_reports_damage_and_rebuilds_tables_from_the_journal() {
     let healthy = dir.json(&["doctor"]);
     let components: Vec<&str> =
         healthy["findings"].as_array().unwrap().iter().map(|finding| text(&finding["component"])).collect();
-    assert_eq!(components, ["database", "clock", "journal", "balances", "port"]);
+    assert_eq!(components, ["database", "clock", "journal", "balances", "blobs", "port"]);
 
     // Rows that disagree, and rows that do not parse.
     for damage in ["UPDATE bursar_postings SET amount = 1", "UPDATE bursar_scopes SET state = x'00'"] {
