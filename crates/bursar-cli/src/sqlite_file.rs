@@ -5,12 +5,7 @@ use std::path::Path;
 use bursar_wire::problem::{Kind, Problem, shell_quoted};
 
 use crate::config::DATABASE_DEFAULT;
-
-/// Returns the file of a SQLite URL; `None` for PostgreSQL and for a database in memory.
-pub(crate) fn sqlite_path(url: &str) -> Option<&Path> {
-    let path = url.strip_prefix("sqlite://").or_else(|| url.strip_prefix("sqlite:"))?;
-    (!path.is_empty() && path != ":memory:").then(|| Path::new(path))
-}
+pub(crate) use crate::config::sqlite_path;
 
 /// Creates the folder of the default database. The folder of any other database must exist: a mistyped path must not
 /// create one.

@@ -224,7 +224,7 @@ pub struct OrphanAnswer {
 /// A step of a move to another backend.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct MoveBody {
+pub struct RelocateBody {
     /// The backend that gets the bytes: `local` or `s3`.
     pub to: Backend,
     /// The last blob of the step before.
@@ -238,7 +238,7 @@ pub struct MoveBody {
 
 /// What a step of a move did.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
-pub struct MoveAnswer {
+pub struct RelocateAnswer {
     /// The blobs whose bytes were moved.
     pub moved: u64,
     /// Their bytes.

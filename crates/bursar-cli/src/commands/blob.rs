@@ -6,7 +6,9 @@ use bursar::{Backend, BlobId, KeyId, Namespace, Referrer, Sha256Digest, Span};
 use bursar_client::BlobQuery;
 use bursar_wire::blob::BlobAnswer;
 use bursar_wire::problem::Problem;
-use bursar_wire::upload::{GcAnswer, GcBody, LinkAct, LinkBody, MoveAnswer, MoveBody, OrphansAnswer, OrphansBody};
+use bursar_wire::upload::{
+    GcAnswer, GcBody, LinkAct, LinkBody, OrphansAnswer, OrphansBody, RelocateAnswer, RelocateBody,
+};
 use clap::{Args, Subcommand};
 use serde_json::json;
 
@@ -277,11 +279,11 @@ fn scanned(report: &OrphansAnswer) -> String {
 /// Moves all blobs, step by step.
 async fn relocate(to: Backend, context: &Context) -> Result<(), Problem> {
     let blobs = context.client.blobs();
-    let mut total = MoveAnswer::default();
+    let mut total = RelocateAnswer::default();
     let mut after = None;
     let bar = transfer::spinner();
     loop {
-        let step = blobs.relocate(&MoveBody { to: to.clone(), after, limit: None }).await?;
+        let step = blobs.relocate(&RelocateBody { to: to.clone(), after, limit: None }).await?;
         total.moved += step.moved;
         total.bytes += step.bytes;
         total.there += step.there;
@@ -294,7 +296,7 @@ async fn relocate(to: Backend, context: &Context) -> Result<(), Problem> {
     }
     bar.finish_and_clear();
     context.out.data(&total, || {
-        let MoveAnswer { moved, bytes, there, failed, .. } = total;
+        let RelocateAnswer { moved, bytes, there, failed, .. } = total;
         let mut text =
             format!("moved {} with {} to {to}; {there} were there already", counted(moved, "blob"), size(bytes));
         if failed > 0 {

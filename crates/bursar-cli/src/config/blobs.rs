@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 use bursar_blobs::{Backend, Backends, Blobs, S3Settings};
 use bursar_wire::problem::Problem;
 
-use super::{BlobStorage, Secret};
-use crate::sqlite_file::sqlite_path;
+use super::{BlobStorage, Secret, sqlite_path};
 
 /// The directory for blobs of a database that is not a file.
 const DIRECTORY_DEFAULT: &str = "bursar-data/blobs";

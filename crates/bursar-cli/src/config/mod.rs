@@ -212,6 +212,12 @@ impl Config {
     }
 }
 
+/// Returns the file of a SQLite URL; `None` for PostgreSQL and for a database in memory.
+pub(crate) fn sqlite_path(url: &str) -> Option<&Path> {
+    let path = url.strip_prefix("sqlite://").or_else(|| url.strip_prefix("sqlite:"))?;
+    (!path.is_empty() && path != ":memory:").then(|| Path::new(path))
+}
+
 /// Where a value came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {

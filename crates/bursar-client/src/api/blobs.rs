@@ -11,8 +11,8 @@ use bursar_wire::Page;
 use bursar_wire::blob::BlobAnswer;
 use bursar_wire::namespace::{NamespaceAnswer, NamespaceBody};
 use bursar_wire::upload::{
-    CommitBlobBody, GcAnswer, GcBody, LinkAnswer, LinkBody, LinkInfo, MoveAnswer, MoveBody, OrphansAnswer, OrphansBody,
-    PresignAnswer, PresignBody,
+    CommitBlobBody, GcAnswer, GcBody, LinkAnswer, LinkBody, LinkInfo, OrphansAnswer, OrphansBody, PresignAnswer,
+    PresignBody, RelocateAnswer, RelocateBody,
 };
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
@@ -205,7 +205,7 @@ impl Blobs<'_> {
     }
 
     /// Moves the bytes of some blobs to another backend.
-    pub async fn relocate(&self, step: &MoveBody) -> Result<Answered<MoveAnswer>, Error> {
+    pub async fn relocate(&self, step: &RelocateBody) -> Result<Answered<RelocateAnswer>, Error> {
         self.0.post(Path::new("/v1/blobs/move"), step).idempotent().waits(LONG).answer().await
     }
 

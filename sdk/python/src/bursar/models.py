@@ -1228,21 +1228,6 @@ class MintedAnswer(TypedDict):
     """The token. It is returned only once: `null` when the request is replayed."""
 
 
-class MoveAnswer(TypedDict):
-    """What a step of a move did."""
-
-    bytes: int
-    """Their bytes."""
-    failed: int
-    """The blobs that could not be moved; they stay where they are."""
-    moved: int
-    """The blobs whose bytes were moved."""
-    next: NotRequired[str | None]
-    """Where the next step goes on; `null` at the end."""
-    there: int
-    """The blobs that were there already."""
-
-
 class MoveBody(TypedDict):
     """A move of one job to another queue."""
 
@@ -1250,17 +1235,6 @@ class MoveBody(TypedDict):
 
     reason: NotRequired[str | None]
     """Why the job is moved; recorded in the journal."""
-
-
-class MoveBody2(TypedDict):
-    """A step of a move to another backend."""
-
-    after: NotRequired[str | None]
-    """The last blob of the step before."""
-    limit: NotRequired[int | None]
-    """The most blobs to look at; default: 100."""
-    to: str
-    """The backend that gets the bytes: `local` or `s3`."""
 
 
 class MoveManyBody(TypedDict):
@@ -1838,6 +1812,32 @@ class RefusalsAnswer(TypedDict):
     """The scope that refused: the one that was charged, or an ancestor of it."""
     window: NotRequired[str | None]
     """The window of the limit, such as `month@Europe/Berlin`; `null` if the scope was frozen."""
+
+
+class RelocateAnswer(TypedDict):
+    """What a step of a move did."""
+
+    bytes: int
+    """Their bytes."""
+    failed: int
+    """The blobs that could not be moved; they stay where they are."""
+    moved: int
+    """The blobs whose bytes were moved."""
+    next: NotRequired[str | None]
+    """Where the next step goes on; `null` at the end."""
+    there: int
+    """The blobs that were there already."""
+
+
+class RelocateBody(TypedDict):
+    """A step of a move to another backend."""
+
+    after: NotRequired[str | None]
+    """The last blob of the step before."""
+    limit: NotRequired[int | None]
+    """The most blobs to look at; default: 100."""
+    to: str
+    """The backend that gets the bytes: `local` or `s3`."""
 
 
 class RetentionBody(TypedDict):

@@ -156,7 +156,7 @@ export interface paths {
         put?: never;
         /**
          * Collect blobs that nothing needs any more
-         * @description Safe to retry without a key: the same bytes are stored once.
+         * @description Safe to retry without a key: repeating it changes nothing more.
          */
         post: operations["post_blobs_gc"];
         delete?: never;
@@ -176,7 +176,7 @@ export interface paths {
         put?: never;
         /**
          * Move the bytes of some blobs to another backend
-         * @description Safe to retry without a key: the same bytes are stored once.
+         * @description Safe to retry without a key: repeating it changes nothing more.
          */
         post: operations["post_blobs_move"];
         delete?: never;
@@ -196,7 +196,7 @@ export interface paths {
         put?: never;
         /**
          * Compare the storage backends with the records
-         * @description Safe to retry without a key: the same bytes are stored once.
+         * @description Safe to retry without a key: repeating it changes nothing more.
          */
         post: operations["post_blobs_orphans"];
         delete?: never;
@@ -259,7 +259,7 @@ export interface paths {
         post?: never;
         /**
          * Cancel a resumable upload (tus)
-         * @description Safe to retry without a key: the same bytes are stored once.
+         * @description Safe to retry without a key: repeating it changes nothing more.
          */
         delete: operations["delete_blobs_uploads_id"];
         options?: never;
@@ -300,7 +300,7 @@ export interface paths {
         put?: never;
         /**
          * Complete a signed upload
-         * @description Safe to retry without a key: the same bytes are stored once.
+         * @description Safe to retry without a key: repeating it changes nothing more.
          */
         post: operations["post_blobs_id_commit"];
         delete?: never;
@@ -3431,31 +3431,6 @@ export interface components {
          *     already.
          */
         Missed: "skip" | "one" | "all";
-        /** @description What a step of a move did. */
-        MoveAnswer: {
-            /**
-             * Format: uint64
-             * @description Their bytes.
-             */
-            bytes: number;
-            /**
-             * Format: uint64
-             * @description The blobs that could not be moved; they stay where they are.
-             */
-            failed: number;
-            /**
-             * Format: uint64
-             * @description The blobs whose bytes were moved.
-             */
-            moved: number;
-            /** @description Where the next step goes on; `null` at the end. */
-            next?: string | null;
-            /**
-             * Format: uint64
-             * @description The blobs that were there already.
-             */
-            there: number;
-        };
         /** @description A move of one job to another queue. */
         MoveBody: {
             queue: string;
@@ -3464,22 +3439,6 @@ export interface components {
              * @default null
              */
             reason?: string | null;
-        };
-        /** @description A step of a move to another backend. */
-        MoveBody2: {
-            /**
-             * @description The last blob of the step before.
-             * @default null
-             */
-            after?: string | null;
-            /**
-             * Format: uint
-             * @description The most blobs to look at; default: 100.
-             * @default null
-             */
-            limit?: number | null;
-            /** @description The backend that gets the bytes: `local` or `s3`. */
-            to: string;
         };
         /** @description A move of dead jobs to another queue. Either `ids` or `filter` is required. */
         MoveManyBody: {
@@ -4265,6 +4224,47 @@ export interface components {
             scope: string;
             /** @description The window of the limit, such as `month@Europe/Berlin`; `null` if the scope was frozen. */
             window?: string | null;
+        };
+        /** @description What a step of a move did. */
+        RelocateAnswer: {
+            /**
+             * Format: uint64
+             * @description Their bytes.
+             */
+            bytes: number;
+            /**
+             * Format: uint64
+             * @description The blobs that could not be moved; they stay where they are.
+             */
+            failed: number;
+            /**
+             * Format: uint64
+             * @description The blobs whose bytes were moved.
+             */
+            moved: number;
+            /** @description Where the next step goes on; `null` at the end. */
+            next?: string | null;
+            /**
+             * Format: uint64
+             * @description The blobs that were there already.
+             */
+            there: number;
+        };
+        /** @description A step of a move to another backend. */
+        RelocateBody: {
+            /**
+             * @description The last blob of the step before.
+             * @default null
+             */
+            after?: string | null;
+            /**
+             * Format: uint
+             * @description The most blobs to look at; default: 100.
+             * @default null
+             */
+            limit?: number | null;
+            /** @description The backend that gets the bytes: `local` or `s3`. */
+            to: string;
         };
         /** @description How long finished jobs are kept, in milliseconds; `null`: forever. */
         RetentionBody: {
@@ -5107,9 +5107,7 @@ export type ListOrder = components['schemas']['ListOrder'];
 export type MintBody = components['schemas']['MintBody'];
 export type MintedAnswer = components['schemas']['MintedAnswer'];
 export type Missed = components['schemas']['Missed'];
-export type MoveAnswer = components['schemas']['MoveAnswer'];
 export type MoveBody = components['schemas']['MoveBody'];
-export type MoveBody2 = components['schemas']['MoveBody2'];
 export type MoveManyBody = components['schemas']['MoveManyBody'];
 export type NamespaceAnswer = components['schemas']['NamespaceAnswer'];
 export type NamespaceBody = components['schemas']['NamespaceBody'];
@@ -5157,6 +5155,8 @@ export type RedeemBody = components['schemas']['RedeemBody'];
 export type RedeemedAnswer = components['schemas']['RedeemedAnswer'];
 export type ReferenceBody = components['schemas']['ReferenceBody'];
 export type RefusalsAnswer = components['schemas']['RefusalsAnswer'];
+export type RelocateAnswer = components['schemas']['RelocateAnswer'];
+export type RelocateBody = components['schemas']['RelocateBody'];
 export type RetentionBody = components['schemas']['RetentionBody'];
 export type RetryBody = components['schemas']['RetryBody'];
 export type ReturnBody = components['schemas']['ReturnBody'];
@@ -5635,7 +5635,7 @@ export interface operations {
                  *       "to": "s3"
                  *     }
                  */
-                "application/json": components["schemas"]["MoveBody2"];
+                "application/json": components["schemas"]["RelocateBody"];
             };
         };
         responses: {
@@ -5645,7 +5645,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["MoveAnswer"];
+                    "application/json": components["schemas"]["RelocateAnswer"];
                 };
             };
             400: components["responses"]["400"];

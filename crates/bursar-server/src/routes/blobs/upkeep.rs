@@ -11,7 +11,7 @@ use crate::principal::permissions::Action;
 use crate::reply::Reply;
 use crate::route::{RetrySafety, Route};
 use crate::wire::problem::Problem;
-use crate::wire::upload::{GcAnswer, GcBody, MoveAnswer, MoveBody, OrphanAnswer, OrphansAnswer, OrphansBody};
+use crate::wire::upload::{GcAnswer, GcBody, OrphanAnswer, OrphansAnswer, OrphansBody, RelocateAnswer, RelocateBody};
 
 pub(super) fn routes() -> Vec<Route> {
     let manage = Action::BlobsManage;
@@ -61,8 +61,8 @@ async fn orphans(input: Input<(), NoFields, OrphansBody>) -> Result<Reply<Orphan
     }))
 }
 
-async fn relocate(input: Input<(), NoFields, MoveBody>) -> Result<Reply<MoveAnswer>, Problem> {
-    let MoveBody { to, after, limit } = input.body;
+async fn relocate(input: Input<(), NoFields, RelocateBody>) -> Result<Reply<RelocateAnswer>, Problem> {
+    let RelocateBody { to, after, limit } = input.body;
     let blobs = storage(&input.call)?;
     if blobs.backends().named(to.as_str()).is_none() {
         return Err(Problem::invalid("to".into(), format!("the backend `{to}` is not configured")));
@@ -70,5 +70,5 @@ async fn relocate(input: Input<(), NoFields, MoveBody>) -> Result<Reply<MoveAnsw
     let moved = blobs.move_some(&input.call.bursar(), &to, after, limit.unwrap_or(100)).await;
     let (report, next) = moved.map_err(blob_problem)?;
     let (moved, bytes, there) = (report.moved, report.bytes, report.there);
-    Ok(Reply::new(MoveAnswer { moved, bytes, there, failed: report.failed, next }))
+    Ok(Reply::new(RelocateAnswer { moved, bytes, there, failed: report.failed, next }))
 }
