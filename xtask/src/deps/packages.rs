@@ -35,17 +35,21 @@ const CRATES_IO: [&str; 2] =
     ["registry+https://github.com/rust-lang/crates.io-index", "sparse+https://index.crates.io/"];
 
 /// Banned packages and the reasons.
-const BANNED: [(&str, &str); 6] = [
+const BANNED: [(&str, &str); 5] = [
     ("openssl", "TLS is rustls: there is no C library to install or patch"),
     ("openssl-sys", "TLS is rustls: there is no C library to install or patch"),
     ("native-tls", "TLS is rustls on every platform"),
     ("aws-lc-sys", "rustls uses ring here: the build needs no cmake"),
     ("async-std", "the runtime is tokio"),
-    ("chrono", "jiff is the library for time"),
 ];
 
+/// Packages that other packages may use, and this workspace may not.
+const NOT_OURS: [(&str, &str); 1] = [("chrono", "jiff is the library for time; object_store brings it")];
+
 /// Crates with several incompatible versions, and the reasons.
-const DUPLICATES: [(&str, &str); 11] = [
+const DUPLICATES: [(&str, &str); 14] = [
+    ("atoi", "s3s, which only tests use, has 3, and sqlx 2"),
+    ("base64", "object_store uses 0.23"),
     ("bitflags", BITS),
     ("embedded-io", BITS),
     ("block-buffer", SHA2),
@@ -55,6 +59,7 @@ const DUPLICATES: [(&str, &str); 11] = [
     ("sha2", SHA2),
     ("getrandom", "ring still uses 0.2"),
     ("hashbrown", "hashlink, a dependency of sqlx and rusqlite, still uses 0.16"),
+    ("spin", "a dependency of object_store uses 0.10, and one of sqlx 0.9"),
     ("syn", "derive macros are moving from 2 to 3; none of it is in the binary"),
     ("windows-sys", "ring still uses 0.52; it is not built on Linux"),
 ];
@@ -113,6 +118,11 @@ pub(super) fn banned(packages: &[Package]) -> Vec<Problem> {
     for package in packages {
         let reasons = BANNED.iter().filter(|(name, _)| *name == package.name);
         problems.extend(reasons.map(|(_, reason)| problem(package, format!("is banned: {reason}"))));
+        let own = package.dependencies.iter().filter(|_| package.folder.is_some());
+        for dependency in own {
+            let reasons = NOT_OURS.iter().filter(|(name, _)| *name == dependency.package);
+            problems.extend(reasons.map(|(name, reason)| problem(package, format!("must not use {name}: {reason}"))));
+        }
     }
     problems
 }
@@ -207,6 +217,19 @@ mod tests {
             texts(&sources(&packages)),
             ["b 1.0.0: comes from git+https://example.org/b", "c 1.0.0: comes from a path"]
         );
+    }
+
+    #[test]
+    fn a_package_that_only_others_may_use_is_found() {
+        let dependency = Dependency { name: "chrono".to_owned(), package: "chrono".to_owned(), dev: false };
+        let ours = Package {
+            folder: Some("a".to_owned()),
+            dependencies: vec![dependency.clone()],
+            ..package("a", "0.1.0", None)
+        };
+        let other = Package { dependencies: vec![dependency], ..package("b", "0.1.0", None) };
+        let found = texts(&banned(&[ours, other]));
+        assert_eq!(found, ["a 0.1.0: must not use chrono: jiff is the library for time; object_store brings it"]);
     }
 
     #[test]

@@ -22,6 +22,7 @@ mod observability;
 mod openapi;
 mod permissions;
 mod quotas;
+// This file uses `s3s` and `s3s_fs`.
 #[path = "../../../bursar-blobs/tests/backends/s3.rs"]
 mod s3;
 mod schema_check;
