@@ -104,10 +104,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("dead retry", &["bursar dead retry $JOB", "bursar dead retry --queue media --dry-run"]),
     ("dead discard", &["bursar dead discard --kind 'video.*' --yes"]),
     ("dead move", &["bursar dead move --queue media --to media-slow --yes"]),
-    (
-        "blob put",
-        &["bursar blob put cat.png --namespace media", "tar c photos | bursar blob put - --filename photos.tar"],
-    ),
+    ("blob put", &["bursar blob put cat.png --namespace media", "bursar blob put - --filename photos.tar"]),
     ("blob get", &["bursar blob get $BLOB", "bursar blob get $BLOB --out -"]),
     ("blob link", &["bursar blob link $BLOB --expires-in 1d"]),
     ("blob gc", &["bursar blob gc", "bursar blob gc --yes"]),
