@@ -345,7 +345,7 @@ describe('acts', () => {
     assert.match(await role('viewer'), /^viewer\s+read budgets, .*journal$/);
     assert.match(await role('agent'), /submit commands; enqueue jobs; read/);
     assert.doesNotMatch(await role('agent'), /cancel/);
-    assert.match(await role('admin'), /change budgets, grants, queues, schedules, tokens/);
+    assert.match(await role('admin'), /change budgets, grants, queues, schedules, blobs, namespaces, tokens/);
     await visitor.page.keyboard.press('Escape');
     await visitor.act('New key', { name: 'brief', role: 'viewer', expires: '2h' });
     const key = (await api.get('/v1/keys?limit=1000')).items.find((key) => key.name === 'brief');
