@@ -198,7 +198,17 @@ const CLASSES: Record<string, new (problem: Problem) => ProblemError> = {
   internal: InternalError,
 };
 
-const TRANSIENT = new Set(['overloaded', 'busy', 'unavailable', 'storage-unavailable', 'not-ready', 'unknown-outcome', 'timeout', 'too-many-attempts', 'too-many-bytes']);
+const TRANSIENT = new Set([
+  'overloaded',
+  'busy',
+  'unavailable',
+  'storage-unavailable',
+  'not-ready',
+  'unknown-outcome',
+  'timeout',
+  'too-many-attempts',
+  'too-many-bytes',
+]);
 
 /** Returns the error of a problem, in the class of its type. */
 export function problemError(problem: Problem): ProblemError {
