@@ -69,7 +69,7 @@ impl Engine for PostgresStore {
     }
 
     /// Inserts the name in a transaction that is rolled back. The insert waits until the other transaction ends.
-    async fn wait_for_name(&self, lock: &Lock, timeout: Duration) -> Result<(), StoreError> {
+    async fn wait_for_row(&self, lock: &Lock, timeout: Duration) -> Result<(), StoreError> {
         let mut tx = self.begin(READ_COMMITTED).await?;
         configure_writer(&mut tx, timeout).await.map_err(store_error)?;
         let waited = lock_row(&mut tx, lock).await.map_err(store_error);
