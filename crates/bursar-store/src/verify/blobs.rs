@@ -8,15 +8,13 @@ use super::{JobCounts, Report};
 use crate::codec::blob_state;
 
 impl Report {
-    /// Checks one blob: that its columns have its state and instant, that uploads of the same bytes find a live blob and no other, and
-    /// that it counts the jobs that refer to it. `found` is the blob that is found by its digest.
+    /// Checks one blob: that its columns have its state and instant, that uploads of the same bytes find it only while it is live, and
+    /// that it counts the jobs that refer to it. `found` is the blob that is found by its digest. A live blob need not be found: it may
+    /// have been restored while uploads found another copy, which was deleted later.
     pub(crate) fn check_blob(&mut self, blob: &Blob, columns: (i16, Time), found: Option<BlobId>, jobs: &JobCounts) {
         self.blobs += 1;
         if columns != (blob_state(blob.state), blob.maintained_at()) {
             self.violation(format!("{}: the columns for its state or instant are wrong", blob.id));
-        }
-        if blob.is_available() && found.is_none() {
-            self.violation(format!("{}: it is live, but not found by its digest", blob.id));
         }
         if !blob.is_available() && found == Some(blob.id) {
             self.violation(format!("{}: it is {}, but found by its digest", blob.id, described(blob)));
