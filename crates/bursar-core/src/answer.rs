@@ -231,6 +231,10 @@ impl Answer {
         if let Some(blob) = entry.events.iter().find_map(|recorded| uploaded(&recorded.e)) {
             return Answer::Blob(blob);
         }
+        // The events of holds and credits belong to the bytes of the blobs.
+        if let Some(answer) = of_blobs(entry) {
+            return answer;
+        }
         let mut submitted = Submitted::default();
         let mut swept = 0;
         for recorded in &entry.events {
@@ -287,7 +291,6 @@ impl Answer {
                 | Event::BudgetUnfrozen { .. }
                 | Event::BudgetCrossed { .. }
                 | Event::BudgetCleared { .. } => {}
-                Event::BlobDoomed { .. } | Event::BlobCollected { .. } => swept += 1,
                 // Operations on jobs are answered where they are decided.
                 _ => {}
             }
@@ -300,6 +303,17 @@ impl Answer {
             Answer::Done
         }
     }
+}
+
+/// Returns the answer to the growth or the end of uploads, or to a collection, if the entry is one.
+fn of_blobs(entry: &Entry) -> Option<Answer> {
+    let is_over = |event: &Event| matches!(event, Event::BlobDoomed { .. } | Event::BlobCollected { .. });
+    let count = entry.events.iter().filter(|recorded| is_over(&recorded.e)).count();
+    if count > 0 {
+        return Some(Answer::Swept { count });
+    }
+    let grows = entry.events.iter().any(|recorded| matches!(recorded.e, Event::BlobGrown(_)));
+    grows.then_some(Answer::Done)
 }
 
 /// Returns the answer to an upload, if the event begins or ends one.

@@ -179,6 +179,34 @@ mutants! {
     WorstFirst = "worst-first",
     /// The idempotency key of a removed job stays in use.
     KeepJobKey = "keep-job-key",
+    /// A blob that something refers to is doomed.
+    DoomReferenced = "doom-referenced",
+    /// A blob is doomed before it is due.
+    DoomEarly = "doom-early",
+    /// A blob that is not doomed is collected.
+    CollectUndoomed = "collect-undoomed",
+    /// A blob whose bytes are being deleted can be referred to.
+    ReferToDoomed = "refer-to-doomed",
+    /// A released reference still counts.
+    CountReleased = "count-released",
+    /// The references of a removed job stay.
+    KeepJobReferences = "keep-job-references",
+    /// A worker that lost its lease makes references to blobs.
+    LostLeaseRefers = "lost-lease-refers",
+    /// A principal can name blobs of namespaces that it does not reach.
+    ReachAnyNamespace = "reach-any-namespace",
+    /// An upload finds a deleted blob with the same bytes.
+    FindDeleted = "find-deleted",
+    /// An upload finds a blob of another namespace.
+    FindAnyNamespace = "find-any-namespace",
+    /// An upload finds a blob of another tenant.
+    FindAnyTenant = "find-any-tenant",
+    /// The bytes of a stored blob are not posted.
+    StoreUncharged = "store-uncharged",
+    /// An upload that is given up keeps its hold.
+    KeepUploadHold = "keep-upload-hold",
+    /// The bytes of a collected blob are not credited.
+    CollectUncredited = "collect-uncredited",
     /// SQLite acknowledges a commit before it is on disk.
     SynchronousOff = "synchronous-off",
     /// SQLite acknowledges a commit when it is written, and syncs it at the next checkpoint.

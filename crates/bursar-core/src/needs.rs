@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::blob::{Blob, BlobState, NamespaceConfig, Reference, Sha256Digest};
+use crate::blob::{Blob, BlobState, NamespaceConfig, Reference, Sha256Digest, digest_key};
 use crate::event::{Entry, Event, StartedBlob, StoredBlob};
 use crate::hold::Hold;
 use crate::id::{BlobId, GrantId, HoldId, JobId};
@@ -335,7 +335,7 @@ impl Needs {
             }
             BlobOp::Start { spec, .. } => {
                 let key = (tenant.clone(), spec.namespace.clone());
-                self.blob_digests.extend(spec.digest.map(|digest| (key.0.clone(), key.1.clone(), digest)));
+                self.blob_digests.extend(spec.digest.map(|digest| digest_key(&key.0, &key.1, digest)));
                 self.namespaces.insert(key.clone());
                 self.uploads.insert(key);
             }
@@ -352,7 +352,7 @@ impl Needs {
         self.namespaces.insert((tenant.clone(), namespace.clone()));
         self.blob_digests.extend(blob.digest_key());
         let stored = self.stored_digests.iter().filter(|(id, _)| *id == blob.id);
-        let stored: Vec<_> = stored.map(|(_, digest)| (tenant.clone(), namespace.clone(), *digest)).collect();
+        let stored: Vec<_> = stored.map(|(_, digest)| digest_key(tenant, namespace, *digest)).collect();
         self.blob_digests.extend(stored);
         if blob.state != BlobState::Live || self.collects.contains(&blob.id) {
             self.holds.extend(&blob.holds);

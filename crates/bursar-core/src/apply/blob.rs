@@ -4,6 +4,7 @@ use crate::blob::{Blob, BlobState, NamespaceConfig, NamespaceState, Reference};
 use crate::context::Context;
 use crate::event::{Event, GrownBlob, StartedBlob, StoredBlob, Stream};
 use crate::id::BlobId;
+use crate::mutant::Mutant;
 use crate::name::{Namespace, Tenant};
 use crate::state::Workspace;
 
@@ -37,13 +38,16 @@ pub(super) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64
         }
         Event::BlobReleased { blob, by, due_at } => change(ws, *blob, |row| {
             match by {
+                _ if Mutant::CountReleased.on() => {}
                 Reference::Job(_) => row.jobs = row.jobs.saturating_sub(1),
                 Reference::Name(name) => drop(row.references.remove(name)),
             }
             row.due_at = *due_at;
         }),
         Event::BlobDeleted { blob, due_at } => {
-            unlist_digest(ws, *blob);
+            if !Mutant::FindDeleted.on() {
+                unlist_digest(ws, *blob);
+            }
             let now = ws.now;
             change(ws, *blob, |row| (row.deleted_at, row.due_at) = (Some(now), *due_at))
         }

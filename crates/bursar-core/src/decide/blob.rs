@@ -7,7 +7,7 @@
 //! announced none. Storing commits the real length, and collecting credits it.
 
 use crate::answer::{Answer, BlobAnswer};
-use crate::blob::{Blob, BlobSpec, BlobState, NamespaceConfig, Reference, Sha256Digest};
+use crate::blob::{Blob, BlobSpec, BlobState, NamespaceConfig, Reference, Sha256Digest, digest_key};
 use crate::bounds::{BLOB_REFERENCES_MAX, JOB_BLOBS_MAX, UPLOAD_STEP};
 use crate::context::Context;
 use crate::decide::decision::{Decision, Stop};
@@ -15,6 +15,7 @@ use crate::decide::{Rules, admit, hold, submit};
 use crate::event::{Event, GrownBlob, StartedBlob, StoredBlob};
 use crate::hold::HoldState;
 use crate::id::{BlobId, HoldId, JobId};
+use crate::mutant::Mutant;
 use crate::name::{Backend, Namespace, Referrer, Scope, Tenant};
 use crate::refusal::{Invalid, Refusal};
 use crate::request::{Actual, BlobOp, Charge, Command, Settle};
@@ -29,7 +30,7 @@ pub(super) fn operate(decision: &mut Decision<'_>, op: &BlobOp, rules: &Rules) -
         BlobOp::Start { spec, ttl } => return start(decision, spec, *ttl, rules).map(Some),
         BlobOp::Grow { blob, size, ttl } => grow(decision, *blob, *size, *ttl, rules)?,
         BlobOp::Store { blob, size, digest } => return store(decision, *blob, *size, *digest).map(Some),
-        BlobOp::Abandon { blob } => abandon(decision, *blob)?,
+        BlobOp::Abandon { blob } => return Ok(Some(Answer::Swept { count: abandon(decision, *blob)? })),
         BlobOp::Reference { blob, by } => reference(decision, *blob, by)?,
         BlobOp::Release { blob, by } => release(decision, *blob, by)?,
         BlobOp::Delete { blob } => delete(decision, *blob)?,
@@ -150,17 +151,17 @@ fn store(decision: &mut Decision<'_>, id: BlobId, size: u64, digest: Sha256Diges
     Ok(Answer::Blob(BlobAnswer { blob: id, found: false }))
 }
 
-/// Gives up an upload.
-fn abandon(decision: &mut Decision<'_>, id: BlobId) -> Result<(), Refusal> {
+/// Gives up an upload. Returns how many were given up: none if it was over already.
+fn abandon(decision: &mut Decision<'_>, id: BlobId) -> Result<usize, Refusal> {
     let blob = named(decision.ws, decision.context, id)?;
     match blob.state {
-        BlobState::Doomed => Ok(()),
+        BlobState::Doomed => Ok(0),
         BlobState::Live => Err(not_pending(blob)),
         BlobState::Pending => {
             let blob = blob.clone();
             release_holds(decision, &blob);
             decision.record(vec![Event::BlobDoomed { blob: id, found: None }]);
-            Ok(())
+            Ok(1)
         }
     }
 }
@@ -217,7 +218,8 @@ pub(super) fn job_references(
 /// Refuses a principal that names blobs of a namespace it does not reach, as if they did not exist. Those that the job uses are
 /// known to its worker.
 pub(super) fn check_reach(decision: &Decision<'_>, blobs: &[BlobId], known: &[BlobId]) -> Result<(), Refusal> {
-    let Some(reporter) = &decision.context.reporter else { return Ok(()) };
+    let reporter = decision.context.reporter.as_ref().filter(|_| !Mutant::ReachAnyNamespace.on());
+    let Some(reporter) = reporter else { return Ok(()) };
     let beyond = |id: &&BlobId| {
         let blob = decision.ws.blobs.get(*id).filter(|_| !known.contains(*id));
         blob.is_some_and(|blob| !reporter.may_make_in(&blob.namespace))
@@ -240,7 +242,7 @@ fn release(decision: &mut Decision<'_>, id: BlobId, by: &Referrer) -> Result<(),
 
 /// Removes the references of a job that is forgotten.
 pub(super) fn release_job(decision: &mut Decision<'_>, job: JobId, blobs: &[BlobId]) {
-    for id in blobs {
+    for id in blobs.iter().filter(|_| !Mutant::KeepJobReferences.on()) {
         // A blob that is referred to has a row, unless the database is damaged.
         let Some(blob) = decision.ws.blobs.get(id) else { continue };
         let released = released(decision.ws, blob, Reference::Job(job));
@@ -301,7 +303,12 @@ fn doom(decision: &mut Decision<'_>, blobs: &[BlobId]) -> usize {
     let mut count = 0;
     for id in blobs {
         let Ok(blob) = named(decision.ws, decision.context, *id) else { continue };
-        if !blob.is_due(decision.now()) {
+        let instead = match blob.state {
+            BlobState::Doomed => false,
+            _ if Mutant::DoomReferenced.on() => blob.due_at <= decision.now(),
+            _ => Mutant::DoomEarly.on() && !blob.is_referenced(),
+        };
+        if !blob.is_due(decision.now()) && !instead {
             continue;
         }
         if blob.state == BlobState::Pending {
@@ -319,11 +326,11 @@ fn collect(decision: &mut Decision<'_>, blobs: &[BlobId]) -> usize {
     let mut count = 0;
     for id in blobs {
         let Ok(blob) = named(decision.ws, decision.context, *id) else { continue };
-        if blob.state != BlobState::Doomed {
+        if blob.state != BlobState::Doomed && !Mutant::CollectUndoomed.on() {
             continue;
         }
         let holds = blob.holds.clone();
-        holds.into_iter().for_each(|hold| credit(decision, hold));
+        holds.into_iter().filter(|_| !Mutant::CollectUncredited.on()).for_each(|hold| credit(decision, hold));
         decision.record(vec![Event::BlobCollected { blob: *id }]);
         count += 1;
     }
@@ -393,7 +400,7 @@ fn commit_holds(decision: &mut Decision<'_>, blob: &Blob, size: u64) -> Result<(
             }
         }
     }
-    for (id, part) in parts {
+    for (id, part) in parts.into_iter().filter(|_| !Mutant::StoreUncharged.on()) {
         let events = hold::commit(decision.ws, decision.context, id, &Actual::Amount(part))?;
         decision.record(events);
     }
@@ -402,7 +409,7 @@ fn commit_holds(decision: &mut Decision<'_>, blob: &Blob, size: u64) -> Result<(
 
 /// Releases the holds of an upload that have not expired.
 fn release_holds(decision: &mut Decision<'_>, blob: &Blob) {
-    for id in &blob.holds {
+    for id in blob.holds.iter().filter(|_| !Mutant::KeepUploadHold.on()) {
         if let Ok(events) = hold::release(decision.ws, decision.context, *id) {
             decision.record(events);
         }
@@ -424,12 +431,13 @@ fn pending<'a>(ws: &'a Workspace, context: &Context, id: BlobId) -> Result<&'a B
 /// Returns a blob that can be referred to.
 fn available<'a>(ws: &'a Workspace, tenant: &Tenant, id: BlobId) -> Result<&'a Blob, Refusal> {
     let blob = ws.blobs.get(&id).filter(|blob| blob.tenant == *tenant);
-    blob.filter(|blob| blob.is_available()).ok_or(Refusal::UnknownBlob { blob: id })
+    let is_doomed = |blob: &Blob| Mutant::ReferToDoomed.on() && blob.state == BlobState::Doomed;
+    blob.filter(|blob| blob.is_available() || is_doomed(blob)).ok_or(Refusal::UnknownBlob { blob: id })
 }
 
 /// Returns the live blob of a namespace that uploads of the same bytes find.
 fn live_with(ws: &Workspace, tenant: &Tenant, namespace: &Namespace, digest: Sha256Digest) -> Option<BlobId> {
-    ws.blob_digests.get(&(tenant.clone(), namespace.clone(), digest)).copied()
+    ws.blob_digests.get(&digest_key(tenant, namespace, digest)).copied()
 }
 
 fn unreferenced_until(config: &NamespaceConfig, now: Time) -> Time {

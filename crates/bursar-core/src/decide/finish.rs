@@ -47,6 +47,10 @@ pub(super) fn finish(decision: &mut Decision<'_>, item: &Finish) -> Result<Finis
             check_repeated(decision, job, &item.end)?;
             return Ok(ended(decision, job));
         }
+        if Mutant::LostLeaseRefers.on() {
+            let made = blob::job_references(decision.ws, &job.tenant, id, item.end.blobs(), &job.life.blobs)?;
+            made.into_iter().for_each(|made| decision.emit(made));
+        }
         let billed = bill_lost(decision, id, fence, item.end.usage())?;
         return Err(lost(decision.job(id)?, fence, billed));
     }
