@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 mod admit;
+mod blobs;
 mod budget;
 mod default;
 mod flow;

@@ -36,7 +36,7 @@ impl World {
             }
             Answer::Minted { expires_at, .. } => format!("minted for {}", self.how_long(*expires_at)),
             Answer::Swept { count } => format!("swept {count}"),
-            Answer::Blob(answer) => format!("{} {}", if answer.found { "found" } else { "uploaded" }, answer.blob),
+            Answer::Blob(answer) => self.uploaded(line, answer),
             Answer::Done => "done".to_owned(),
             Answer::Leased(_) | Answer::Renewed(_) | Answer::Finished(_) | Answer::Acted { .. } => {
                 self.work_answer(&outcome.answer)
@@ -99,6 +99,9 @@ impl World {
             other => other.to_string(),
         };
         for (name, id) in &self.holds {
+            text = text.replace(&id.to_string(), name);
+        }
+        for (name, id) in &self.blobs {
             text = text.replace(&id.to_string(), name);
         }
         for (name, id) in &self.names {

@@ -13,19 +13,21 @@
 //! | `job:queue:key:grant` | enqueues a job; the key, and `grant` to use the grant's payload, are optional |
 //! | `on-expiry=5` | the expiry of the hold posts 5 units of each charge |
 //! | `ttl=5s`, `key=k`, `dry`, `tenant=t` | TTL, idempotency key, dry run, tenant |
+//! | `as=p:media` | the principal `p`, which reaches the namespace `media`, works through a server |
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use bursar_core::answer::Outcome;
 use bursar_core::budget::{Budget, Cover, Limit};
-use bursar_core::context::Context;
+use bursar_core::context::{Context, Reporter};
+use bursar_core::credential::Pattern;
 use bursar_core::decide::Rules;
 use bursar_core::grant::{Token, TokenDigest};
 use bursar_core::hold::OnExpiry;
-use bursar_core::id::{GrantId, HoldId, IdSource, JobId};
+use bursar_core::id::{BlobId, GrantId, HoldId, IdSource, JobId};
 use bursar_core::job::JobSpec;
-use bursar_core::name::{IdempotencyKey, JobKind, Purpose, Queue, Scope, Subject, Tenant};
+use bursar_core::name::{IdempotencyKey, JobKind, LeaseOwner, Purpose, Queue, Scope, Subject, Tenant};
 use bursar_core::notation::Unit;
 use bursar_core::payload::Payload;
 use bursar_core::refusal::Refusal;
@@ -54,6 +56,7 @@ pub(crate) struct World {
     pub(crate) jobs: Vec<JobId>,
     /// The jobs that the story has named.
     pub(crate) names: BTreeMap<String, JobId>,
+    pub(crate) blobs: BTreeMap<String, BlobId>,
     /// The number of events that `events` has shown.
     pub(crate) events_shown: u64,
 }
@@ -85,6 +88,7 @@ impl World {
             grants: BTreeMap::new(),
             jobs: Vec::new(),
             names: BTreeMap::new(),
+            blobs: BTreeMap::new(),
             events_shown: 0,
         }
     }
@@ -164,6 +168,7 @@ impl World {
             ["due"] => self.due_words(),
             ["figures", queue] => self.figure_words(queue),
             ["dead"] => self.dead_words(),
+            ["blob", name] => self.blob_words(name),
             ["line", queue, key] => self.line_words(queue, key),
             _ => return self.schedule_look(&words),
         })
@@ -203,7 +208,8 @@ impl World {
             other => self.work(other, &words),
         };
         let tenant = value("tenant").map_or_else(Tenant::built_in, |name| Tenant::new(name).unwrap());
-        let request = Request { dry_run: words.contains(&"dry"), ..Request::from(op) }.in_context(Context::of(tenant));
+        let request = Request { dry_run: words.contains(&"dry"), ..Request::from(op) };
+        let request = request.in_context(Context { reporter: value("as").map(reporter), ..Context::of(tenant) });
         match value("key") {
             Some(key) => request.with_key(IdempotencyKey::new(key).unwrap()),
             None => request,
@@ -255,6 +261,13 @@ impl World {
         }
         command
     }
+}
+
+/// Parses a principal and the namespace that it reaches.
+fn reporter(text: &str) -> Arc<Reporter> {
+    let (owner, namespace) = text.split_once(':').unwrap();
+    let namespaces = vec![Pattern::new(namespace).unwrap()];
+    Arc::new(Reporter { owner: LeaseOwner::new(owner).unwrap(), charges: Vec::new(), namespaces })
 }
 
 pub(crate) fn scope(name: &str) -> Scope {

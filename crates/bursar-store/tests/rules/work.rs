@@ -6,6 +6,7 @@
 //! | `lease 2 q=q,r kinds=a,b* for=5s` | takes up to two jobs; answered with names and fences: `a#1` |
 //! | `complete a#1`, `fail a#1 boom final after=5s`, `snooze a#1 5s`, `return a#1`, `beat a#1` | reports of a worker |
 //! | … `room=5`, `=5`, `none` | the reported usage |
+//! | `enqueue a uses=x,y`, `complete a#1 makes=x,y` | the blobs that a job uses, or has made |
 //! | `cancel a`, `retry`, `discard`, `rescue`, `resume`, `forget`, `move a r`, `edit a prio=1 delay=5s` | operations on jobs |
 //! | `queue q paused concurrency=1 rate=2/10s key_concurrency=1 key_rate=2/10s keep=1d` | defines a queue |
 //! | `job a`, `due`, `figures q`, `dead`, `line q key` | reads |
@@ -32,18 +33,18 @@ fn queue(name: &str) -> Queue {
     Queue::new(name).unwrap()
 }
 
-struct Words<'a>(&'a [&'a str]);
+pub(crate) struct Words<'a>(pub(crate) &'a [&'a str]);
 
 impl<'a> Words<'a> {
-    fn value(&self, name: &str) -> Option<&'a str> {
+    pub(crate) fn value(&self, name: &str) -> Option<&'a str> {
         self.0.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
     }
 
-    fn span(&self, name: &str) -> Option<Span> {
+    pub(crate) fn span(&self, name: &str) -> Option<Span> {
         self.value(name).map(span)
     }
 
-    fn number<T: std::str::FromStr<Err: std::fmt::Debug>>(&self, name: &str) -> Option<T> {
+    pub(crate) fn number<T: std::str::FromStr<Err: std::fmt::Debug>>(&self, name: &str) -> Option<T> {
         self.value(name).map(|text| text.parse().unwrap())
     }
 
@@ -63,7 +64,11 @@ impl World {
         let said = Words(words);
         let act = |act: Act| Op::Act { act, jobs: said.plain().map(|name| self.id(name)).collect() };
         match verb {
-            "enqueue" => Op::Submit(enqueue(&said)),
+            "enqueue" => {
+                let mut command = enqueue(&said);
+                command.jobs.iter_mut().for_each(|job| job.blobs = self.blobs_named(said.value("uses")));
+                Op::Submit(command)
+            }
             "lease" => Op::Lease(LeaseRequest {
                 queues: said.value("q").unwrap_or("q").split(',').map(queue).collect(),
                 kinds: said
@@ -78,7 +83,11 @@ impl World {
             }),
             "complete" | "fail" | "snooze" | "return" => {
                 let (job, fence) = self.leased(words[0]);
-                Op::Finish { items: vec![Finish { job, fence, end: end(verb, &Words(&words[1..])) }] }
+                let mut end = end(verb, &Words(&words[1..]));
+                if let End::Complete { blobs, .. } = &mut end {
+                    *blobs = self.blobs_named(said.value("makes"));
+                }
+                Op::Finish { items: vec![Finish { job, fence, end }] }
             }
             "beat" => {
                 let (job, fence) = self.leased(words[0]);
@@ -94,7 +103,10 @@ impl World {
             "move" => Op::Act { act: Act::Move { queue: queue(words[1]) }, jobs: vec![self.id(words[0])] },
             "edit" => act(Act::Edit { priority: said.number("prio"), delay: said.span("delay") }),
             "queue" => Op::DefineQueue { queue: queue(words[0]), config: config(&said) },
-            other => self.schedule_op(other, words).unwrap_or_else(|| panic!("unknown request {other:?}")),
+            other => {
+                let op = self.blob_op(other, words).or_else(|| self.schedule_op(other, words));
+                op.unwrap_or_else(|| panic!("unknown request {other:?}"))
+            }
         }
     }
 
@@ -275,7 +287,8 @@ fn enqueue(said: &Words<'_>) -> Command {
 }
 
 fn end(verb: &str, said: &Words<'_>) -> End {
-    let spent = said.0.iter().filter(|word| !word.starts_with("after=")).filter_map(|word| {
+    let is_option = |word: &&&str| ["after=", "makes=", "as="].iter().any(|option| word.starts_with(option));
+    let spent = said.0.iter().filter(|word| !is_option(word)).filter_map(|word| {
         let (name, amount) = word.split_once('=')?;
         Some(Usage { scope: (!name.is_empty()).then(|| scope(name)), amount: amount.parse().unwrap() })
     });
