@@ -27,10 +27,11 @@ fn many_small_worlds_pass_every_check() {
 
 /// Seeds that found a bug: a repeated request that waited for its first copy was refused for what the copy had done (0), a
 /// raised trip limit lifted its freeze one transaction late (59), a rebuild changed scopes that were only read (10154), a job
-/// that another request had removed from its waiting line was leased as its first (26).
+/// that another request had removed from its waiting line was leased as its first (26), a batch that held a scope waited for the
+/// namespace that it defined (105).
 #[test]
 fn seeds_that_found_a_bug_pass() {
-    for (seed, commands) in [(0, 2_000), (59, 600), (10_154, 1_000), (26, 2_000), (20_501, 400)] {
+    for (seed, commands) in [(0, 2_000), (59, 600), (10_154, 1_000), (26, 2_000), (20_501, 400), (105, 600)] {
         let failure = run(seed, commands).failure;
         assert!(failure.is_none(), "{seed}: {:?}", failure.map(|failure| (failure.check, failure.what)));
     }

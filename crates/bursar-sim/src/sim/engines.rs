@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bursar_core::answer::Outcome;
 use bursar_core::budget::Limit;
 use bursar_core::decide::Rules;
+use bursar_core::id::BlobId;
 use bursar_core::name::Tenant;
 use bursar_core::refusal::{Refusal, Violation};
 use bursar_core::request::{CheckedRequest, Op, Request};
@@ -59,10 +60,10 @@ pub async fn run_on(store: &dyn Store, clock: &ManualClock, seed: u64, requests:
             })?;
         }
         judge.commits += 1;
-        compare(store, &mut judge).await?;
+        compare(store, &mut judge, clock.now()).await?;
     }
     store.rebuild().await.map_err(|error| error.to_string())?;
-    compare(store, &mut judge).await.map_err(|difference| format!("after a rebuild: {difference}"))?;
+    compare(store, &mut judge, clock.now()).await.map_err(|difference| format!("after a rebuild: {difference}"))?;
     let report = store.verify().await.map_err(|error| error.to_string())?;
     if report.is_ok() { Ok(()) } else { Err(format!("verify: {:?}", report.violations)) }
 }
@@ -147,8 +148,25 @@ fn compare_retries(
     Ok(())
 }
 
-/// Compares every scope, job and group of dead jobs of the store with the model.
-async fn compare(store: &dyn Store, judge: &mut Judge) -> Result<(), String> {
+/// Compares every blob with the model, and which of them the store lists as due.
+async fn compare_blobs(store: &dyn Store, judge: &Judge, now: Time) -> Result<(), String> {
+    let mut stored = store.list_all_blobs(None, 1_000).await.map_err(|error| error.to_string())?;
+    for blob in &stored {
+        judge.model.compare_blob(blob.id, Some(blob))?;
+    }
+    if stored.len() != judge.model.blobs.len() {
+        return Err(format!("{} blobs, expected {}", stored.len(), judge.model.blobs.len()));
+    }
+    if !stored.is_empty() {
+        stored = store.due_blobs(1_000).await.map_err(|error| error.to_string())?;
+    }
+    let due: BTreeSet<BlobId> = stored.iter().map(|blob| blob.id).collect();
+    let expected = judge.model.blobs_to_collect(now.micros());
+    if due == expected { Ok(()) } else { Err(format!("{due:?} are due at {now}, expected {expected:?}")) }
+}
+
+/// Compares every scope, job, blob and group of dead jobs of the store with the model.
+async fn compare(store: &dyn Store, judge: &mut Judge, now: Time) -> Result<(), String> {
     let keys: Vec<_> = judge.model.scopes.keys().cloned().collect();
     for key in keys {
         if let Some(row) = store.scope(&key).await.map_err(|error| error.to_string())? {
@@ -160,6 +178,7 @@ async fn compare(store: &dyn Store, judge: &mut Judge) -> Result<(), String> {
         let job = store.job(id).await.map_err(|error| error.to_string())?;
         judge.model.compare_job(id, job.as_ref())?;
     }
+    compare_blobs(store, judge, now).await?;
     let mut stored = BTreeMap::new();
     let tenants: BTreeSet<Tenant> = judge.model.jobs.values().map(|job| job.tenant.clone()).collect();
     for tenant in tenants {

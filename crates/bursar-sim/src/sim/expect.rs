@@ -40,6 +40,11 @@ impl Case<'_> {
         (self.tenant().clone(), scope.clone())
     }
 
+    /// Returns whether no other transaction ran at the same time.
+    pub(super) fn is_alone(&self) -> bool {
+        self.began == self.commits
+    }
+
     pub(super) fn refused(&self, expected: &Refusal) -> Check<bool> {
         match self.answered {
             Err(refusal) if refusal == expected => Ok(false),
@@ -48,7 +53,7 @@ impl Case<'_> {
     }
 
     /// Expects a refusal with these violations; the retry-after time is not compared.
-    fn violated(&self, expected: &[Violation]) -> Check<bool> {
+    pub(super) fn violated(&self, expected: &[Violation]) -> Check<bool> {
         let same = match self.answered {
             Err(Refusal::Refused(answered)) => {
                 answered.len() == expected.len()
@@ -103,6 +108,7 @@ impl Model {
             Op::DefineQueue { queue, config } => self.define_queue(case, queue, config),
             Op::PauseQueue { queue, paused } => self.pause_queue(case, queue, *paused),
             Op::Lease(_) | Op::Heartbeat { .. } | Op::Finish { .. } | Op::Act { .. } => self.work(case),
+            Op::Blob(op) => self.blob_op(case, op),
             other => Err(format!("the model does not support {other:?}")),
         }
     }
@@ -142,7 +148,7 @@ impl Model {
         below
     }
 
-    fn resolve(&self, tenant: &Tenant, command: &Command) -> Vec<ChargeModel> {
+    pub(super) fn resolve(&self, tenant: &Tenant, command: &Command) -> Vec<ChargeModel> {
         let mut charges: Vec<ChargeModel> = Vec::with_capacity(command.charges.len());
         for charge in &command.charges {
             match charges.iter_mut().find(|known| known.scope == charge.scope) {
@@ -183,11 +189,18 @@ impl Model {
         if !violations.is_empty() {
             return case.violated(&violations);
         }
+        if let Some(refusal) = self.refused_blobs(case, command) {
+            return case.refused(&refusal).map_err(|what| format!("references: {what}"));
+        }
         let held = command.settle != Settle::Now;
         let moves: Moves =
             sums.iter().map(|(scope, amount)| (scope.clone(), charge_move(now, *amount, held))).collect();
-        let Answer::Submitted(answered) = case.answer()? else {
-            return Err("a command has an answer of another kind".into());
+        let nothing = Submitted::default();
+        let answered = match case.answer()? {
+            Answer::Submitted(answered) => answered,
+            // A command that only makes references has nothing to tell.
+            Answer::Done if charges.is_empty() && command.redeem.is_empty() && command.jobs.is_empty() => &nothing,
+            _ => return Err("a command has an answer of another kind".into()),
         };
         let placed = answered.hold.as_ref().map_or(&[][..], |hold| &hold.charges);
         self.compare_charges(case, if held { placed } else { &answered.posted }, &charges, &[], &moves)?;
@@ -208,6 +221,7 @@ impl Model {
             self.grants.get_mut(&grant).expect("the grant was checked above").state = GrantState::Redeemed;
         }
         self.enqueue(case, command, answered);
+        let effect = self.refer(case, command, answered)? || effect;
         let touched: Vec<Scope> = sums.into_iter().map(|(scope, _)| scope).collect();
         self.follow(case, touched)?;
         Ok(effect)
@@ -319,7 +333,13 @@ impl Model {
         }
     }
 
-    fn place(&mut self, case: &Case<'_>, command: &Command, answered: &Submitted, charges: Vec<ChargeModel>) -> Check {
+    pub(super) fn place(
+        &mut self,
+        case: &Case<'_>,
+        command: &Command,
+        answered: &Submitted,
+        charges: Vec<ChargeModel>,
+    ) -> Check {
         let now = case.now;
         let placed = answered.hold.as_ref().ok_or("no hold was placed")?;
         let chain = charges.iter().flat_map(ChargeModel::chain);

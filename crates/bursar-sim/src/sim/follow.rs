@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use bursar_core::answer::Answer;
+use bursar_core::answer::{Answer, Credited};
 use bursar_core::bounds::DEPTH_MAX;
 use bursar_core::budget::Budget;
 use bursar_core::event::{Charged, Event};
@@ -17,7 +17,7 @@ use bursar_core::time::Time;
 use bursar_core::window::Window;
 
 use super::expect::{Case, Check, Moves, is};
-use super::model::{Bucket, ChargeModel, Frozen, GrantModel, Micros, Model, Move, ScopeModel, bounds};
+use super::model::{Bucket, ChargeModel, Frozen, GrantModel, HoldModel, Micros, Model, Move, ScopeModel, bounds};
 
 impl Case<'_> {
     pub(super) fn events(&self) -> impl Iterator<Item = &Event> {
@@ -88,7 +88,6 @@ impl Model {
     }
 
     pub(super) fn credit(&mut self, case: &Case<'_>, scope: &Scope, amount: i64, hold: Option<HoldId>) -> Check<bool> {
-        let now = case.now;
         if !self.scopes.get(&case.key(scope)).is_some_and(|scope| scope.known) {
             return case.refused(&Refusal::UnknownScope { scope: scope.clone() });
         }
@@ -107,6 +106,26 @@ impl Model {
                 ChargeModel { amount, ..charge.clone() }
             }
         };
+        let Answer::Credited(answered) = case.answer()? else {
+            return Err("a credit has an answer of another kind".into());
+        };
+        let touched = self.give_back(case, charge, named, answered)?;
+        if case.request.dry_run {
+            return Ok(false);
+        }
+        self.follow(case, touched)?;
+        Ok(true)
+    }
+
+    /// Judges a credit of a charge, which may name a hold. Returns the scopes that it changes.
+    pub(super) fn give_back(
+        &mut self,
+        case: &Case<'_>,
+        charge: ChargeModel,
+        mut named: Option<(HoldId, HoldModel)>,
+        answered: &Credited,
+    ) -> Check<Vec<Scope>> {
+        let (now, amount) = (case.now, charge.amount);
         let touched: Vec<Scope> = charge.chain().cloned().collect();
         self.advance(case, touched.iter());
         let mut change = |scope: &Scope| {
@@ -117,19 +136,14 @@ impl Model {
             (scope.clone(), Move { placed_at: now, back: 0, spends })
         };
         let moves: Moves = touched.iter().map(&mut change).collect();
-        let Answer::Credited(answered) = case.answer()? else {
-            return Err("a credit has an answer of another kind".into());
-        };
+        let spent = self.scopes.get(&case.key(&charge.scope)).map_or(0, |model| model.posted(&Window::Lifetime, now));
         self.compare_charges(case, std::slice::from_ref(&answered.charge), &[charge], &[], &moves)?;
-        let spent = self.scopes.get(&case.key(scope)).map_or(0, |model| model.posted(&Window::Lifetime, now));
         is("the excess of a credit", &answered.excess, &(amount - spent.max(0)).max(0))?;
-        if case.request.dry_run {
-            return Ok(false);
+        if !case.request.dry_run {
+            self.holds.extend(named);
+            self.apply(case, moves);
         }
-        self.holds.extend(named);
-        self.apply(case, moves);
-        self.follow(case, touched)?;
-        Ok(true)
+        Ok(touched)
     }
 
     pub(super) fn define(&mut self, case: &Case<'_>, scope: &Scope, budget: &Budget) -> Check<bool> {
@@ -308,7 +322,7 @@ impl Model {
         if *count <= most { Ok(()) } else { Err(format!("{count} holds would be swept, but {most} are due")) }
     }
 
-    fn find_any(&self, case: &Case<'_>, id: HoldId) -> Option<&super::model::HoldModel> {
+    fn find_any(&self, case: &Case<'_>, id: HoldId) -> Option<&HoldModel> {
         self.holds.get(&id).filter(|hold| hold.tenant == *case.tenant())
     }
 

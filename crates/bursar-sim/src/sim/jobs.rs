@@ -1,12 +1,12 @@
 //! Jobs in the model: the state of each job, and which leases are allowed.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use bursar_core::answer::{Answer, Leased, Renewed};
 use bursar_core::budget::Limit;
 use bursar_core::event::Event;
 use bursar_core::hold::HoldState;
-use bursar_core::id::{HoldId, JobId};
+use bursar_core::id::{BlobId, HoldId, JobId};
 use bursar_core::job::{
     FlowScopes, HeartbeatItem, Job, JobError, JobSpec, JobState, LeaseEnd, LeaseRequest, Order, QueueConfig, Rate,
     Retry,
@@ -17,8 +17,8 @@ use bursar_core::request::Op;
 use bursar_core::state::JobKey;
 use bursar_core::time::Span;
 
+use super::event_cursor::EventCursor;
 use super::expect::{Case, Check, charge_move, is};
-use super::follow::is_consequence;
 use super::model::{Live, Micros, Model};
 
 /// The rank of one priority step, in microseconds.
@@ -77,6 +77,8 @@ pub(crate) struct JobModel {
     pub(crate) charged: BTreeSet<u64>,
     /// The fences among them whose lease had been lost.
     pub(crate) billed: BTreeSet<u64>,
+    /// The blobs that it uses or made.
+    pub(crate) blobs: Vec<BlobId>,
 }
 
 #[derive(Clone, Debug)]
@@ -123,26 +125,11 @@ pub(crate) fn promise(what: &str) -> &'static str {
         Some("order") => "J6 the best first",
         Some("attempts") => "J14 attempts",
         Some("errors") => "J16 dead jobs by error",
+        Some("dedup") => "B4 one blob per digest",
+        Some("references") => "B8 references keep blobs",
+        Some("reach") => "B9 reach of workers",
+        Some("bytes") => "B11 bytes are spend",
         _ => "jobs, by the model",
-    }
-}
-
-/// A cursor over the events of a request, without the consequences of spend.
-pub(super) struct EventCursor<'a> {
-    events: VecDeque<&'a Event>,
-    touched: BTreeSet<Scope>,
-}
-
-impl<'a> EventCursor<'a> {
-    pub(super) fn next(&mut self, expected: &str) -> Check<&'a Event> {
-        let event =
-            self.events.pop_front().ok_or_else(|| format!("expected {expected}, but there is no further event"))?;
-        self.touched.extend(event.scopes().into_iter().cloned());
-        Ok(event)
-    }
-
-    pub(super) fn peek(&self) -> Option<&'a Event> {
-        self.events.front().copied()
     }
 }
 
@@ -154,9 +141,8 @@ pub(super) fn same_state(answered: JobState, expected: JobState) -> bool {
 impl Model {
     /// Judges a request on jobs, which is answered job by job.
     pub(super) fn work(&mut self, case: &Case<'_>) -> Check<bool> {
-        let events: VecDeque<&Event> = case.events().filter(|event| !is_consequence(event)).collect();
-        let effect = !events.is_empty();
-        let mut events = EventCursor { events, touched: BTreeSet::new() };
+        let mut events = EventCursor::of(case);
+        let effect = events.peek().is_some();
         match (&case.request.op, case.answer()?) {
             (Op::Lease(ask), Answer::Leased(answered)) => self.leased(case, ask, answered, &mut events)?,
             (Op::Heartbeat { beats }, Answer::Renewed(answered)) => {
@@ -175,10 +161,7 @@ impl Model {
             }
             (_, answered) => return Err(format!("a request on jobs is answered with {answered:?}")),
         }
-        if let Some(event) = events.peek() {
-            return Err(format!("{event:?} is not expected"));
-        }
-        self.follow(case, events.touched.into_iter().collect())?;
+        self.follow_all(case, events)?;
         Ok(effect)
     }
 
@@ -243,6 +226,7 @@ impl Model {
             settled: BTreeMap::new(),
             charged: BTreeSet::new(),
             billed: BTreeSet::new(),
+            blobs: Vec::new(),
         };
         self.jobs.insert(id, job);
         self.unended.insert(id);
@@ -283,7 +267,7 @@ impl Model {
                 ask.capacity
             ));
         }
-        let posted = events.events.iter().find_map(|event| match event {
+        let posted = events.rest().find_map(|event| match event {
             Event::Posted { charges } => Some(charges.as_slice()),
             _ => None,
         });
@@ -540,6 +524,7 @@ impl Model {
         let live = job.hold.and_then(|hold| self.holds.get(&hold)).filter(|hold| hold.state == HoldState::Held);
         let set_aside: i128 = live.iter().flat_map(|hold| &hold.charges).map(|charge| i128::from(charge.amount)).sum();
         is(&format!("held: for {id}"), &life.held.iter().map(|(_, amount)| amount).sum(), &set_aside)?;
+        is(&format!("references: of {id}"), &life.blobs, &job.blobs)?;
         is(&format!("the place of {id}"), &(&row.queue, row.priority), &(&job.queue, job.priority))?;
         let waits = job.state == JobState::Queued;
         let exact = job.state.is_final() || waits;

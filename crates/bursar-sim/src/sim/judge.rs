@@ -64,8 +64,9 @@ impl Decision {
             Op::Submit(command) => {
                 let dry = command.charges.iter().filter(|_| self.request.dry_run);
                 missing.extend(dry.map(|charge| absent(&charge.scope)));
-                // Another transaction may have enqueued the job that would own the hold; a dry run takes no job key.
-                let doubtful = self.request.dry_run || self.answer.is_err() && command.settle == Settle::Job;
+                // Another transaction may have enqueued the job that would own the hold or use a blob; a dry run takes no job key.
+                let uses = command.settle == Settle::Job || command.jobs.iter().any(|job| !job.blobs.is_empty());
+                let doubtful = self.request.dry_run || self.answer.is_err() && uses;
                 let jobs = command.jobs.iter().filter(|_| doubtful);
                 let keyed = jobs.filter_map(|job| Some((job.queue.clone(), job.idempotency_key.clone()?)));
                 missing.extend(keyed.map(|(queue, key)| Lock::JobKey((tenant.clone(), queue, key))));
@@ -265,6 +266,8 @@ impl Judge {
         for (id, row) in &writes.jobs {
             self.model.compare_job(*id, row.as_ref()).map_err(|what| (promise(&what), what))?;
         }
+        let blobs = self.model.compare_blob_writes(self.commits, writes);
+        blobs.map_err(|what| (blob_promise(&what), what))?;
         let ats = writes.journal.iter().map(|batch| batch.at.micros());
         let least = ats.min();
         let scopes = || writes.scopes.iter().filter_map(|(key, row)| Some((key, row.as_ref()?)));
@@ -466,10 +469,20 @@ fn shown(node: Node, decision: &Decision) -> String {
 fn area(op: &Op, what: &str) -> &'static str {
     match op {
         Op::Lease(_) | Op::Heartbeat { .. } | Op::Finish { .. } | Op::Act { .. } => promise(what),
+        Op::Blob(_) => blob_promise(what),
+        Op::Submit(_) if what.starts_with("references:") => promise(what),
         Op::Submit(_) => "I1 no overspend, I3 all or nothing, I10 no false refusals",
         Op::Commit { .. } => "I6 real spend is never dropped",
         Op::Mint(_) | Op::Revoke { .. } | Op::PurgeGrants { .. } => "I4 once (grants)",
         _ => "the model",
+    }
+}
+
+/// Returns the guarantee that a mismatch of a blob violates.
+pub(crate) fn blob_promise(what: &str) -> &'static str {
+    match promise(what) {
+        "jobs, by the model" => "blobs, by the model",
+        promise => promise,
     }
 }
 

@@ -1,9 +1,15 @@
 //! The simulator: real rules, real transactions and real engines over a simulated database, network and clock, in virtual
 //! time. A seed reproduces a run exactly.
 
+mod blob_bytes;
+mod blob_life;
+mod blob_requests;
+mod blobs;
 mod caller;
+mod collector;
 mod drain;
 mod engines;
+mod event_cursor;
 mod expect;
 mod faults;
 mod follow;
@@ -35,10 +41,13 @@ pub use self::engines::run_on;
 pub use self::judge::Failure;
 
 use self::caller::{Cluster, caller, transaction_caller};
+use self::collector::collector;
 use self::plan::Plan;
 use self::worker::{job_maintenance, worker};
 use self::world::World;
 
+/// Tasks that collect blobs at the same time.
+const COLLECTORS: usize = 2;
 /// How long callers may take to finish, in virtual time.
 const END_TIMEOUT: Duration = Duration::from_secs(600);
 
@@ -95,6 +104,9 @@ async fn run_world(seed: u64, plan: Plan) -> Summary {
     if world.plan.workers > 0 {
         tasks.spawn(job_maintenance(world.clone(), cluster.clone()));
     }
+    for _ in 0..if world.plan.blobs { COLLECTORS } else { 0 } {
+        tasks.spawn(collector(world.clone(), cluster.clone()));
+    }
     tasks.spawn(faults::crashes(world.clone(), cluster.clone()));
     tasks.spawn(faults::jumps(world.clone()));
     tasks.spawn(faults::stalls(world.clone()));
@@ -105,6 +117,11 @@ async fn run_world(seed: u64, plan: Plan) -> Summary {
     check_stored(&world, true);
     if world.plan.workers > 0 && world.state().judge.failure.is_none() {
         drain::drain(&world, &cluster).await;
+    }
+    if world.plan.blobs && world.state().judge.failure.is_none() {
+        collector::drain(&world, &cluster).await;
+    }
+    if world.plan.workers > 0 || world.plan.blobs {
         check_stored(&world, false);
     }
     finish(seed, &world)

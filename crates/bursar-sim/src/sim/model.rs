@@ -5,16 +5,18 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use bursar_core::blob::NamespaceConfig;
 use bursar_core::budget::{Budget, Cover, Limit};
 use bursar_core::grant::{GrantState, TokenDigest};
 use bursar_core::hold::HoldState;
-use bursar_core::id::{GrantId, HoldId, JobId};
+use bursar_core::id::{BlobId, GrantId, HoldId, JobId};
 use bursar_core::job::QueueConfig;
 use bursar_core::name::{Purpose, Scope, Subject, Tenant};
 use bursar_core::payload::Payload;
-use bursar_core::state::{JobKey, QueueKey, ScopeKey};
+use bursar_core::state::{BlobDigestKey, JobKey, NamespaceKey, QueueKey, ScopeKey};
 use bursar_core::window::{CalendarUnit, Window};
 
+use super::blobs::{BlobModel, History};
 use super::jobs::JobModel;
 
 /// Microseconds since 1970.
@@ -27,7 +29,7 @@ const SHORT_DAY: (Micros, Micros) = (1_774_738_800_000_000, 1_774_821_600_000_00
 /// The end of summer time on Lord Howe Island, 2026-04-05: the offset changes from 11 to 10.5 hours ahead of UTC.
 pub(crate) const HALF_HOUR_CHANGE: Micros = 1_775_314_800_000_000;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Model {
     /// The time to live of a hold if neither the request nor a budget sets one.
     pub(crate) hold_ttl: Micros,
@@ -44,6 +46,14 @@ pub(crate) struct Model {
     pub(crate) queues: HashMap<QueueKey, Vec<(u64, QueueConfig)>>,
     /// Keys of removed jobs, each with the number of commits before the removal.
     pub(crate) removed_keys: HashMap<JobKey, (JobId, u64)>,
+    pub(crate) blobs: HashMap<BlobId, BlobModel>,
+    /// The live blobs that uploads of the same bytes find.
+    pub(crate) digests: HashMap<BlobDigestKey, History<Option<BlobId>>>,
+    /// Restored blobs of the transaction that is judged which uploads find only if the digest of another copy was not read.
+    pub(crate) unsure_digests: HashMap<BlobDigestKey, BlobId>,
+    /// Blobs that the transaction which is judged has stored although another blob has the same bytes, with that one.
+    pub(crate) unnoticed_copies: Vec<(BlobId, BlobId)>,
+    pub(crate) namespaces: HashMap<NamespaceKey, History<NamespaceConfig>>,
     /// The latest time of any decision.
     pub(crate) high: Micros,
 }

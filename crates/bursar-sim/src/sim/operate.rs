@@ -1,6 +1,7 @@
 //! Jobs in the model: actions of operators and of maintenance.
 
 use bursar_core::answer::Finished;
+use bursar_core::blob::Reference;
 use bursar_core::event::Event;
 use bursar_core::id::JobId;
 use bursar_core::job::{JobState, LeaseEnd, QueueConfig};
@@ -9,8 +10,9 @@ use bursar_core::refusal::Refusal;
 use bursar_core::request::Act;
 use bursar_core::time::{Span, Time};
 
+use super::event_cursor::EventCursor;
 use super::expect::{Case, Check, is};
-use super::jobs::{EventCursor, JobModel, same_state, unknown};
+use super::jobs::{JobModel, same_state, unknown};
 use super::model::Model;
 use super::settle::Failure;
 
@@ -258,14 +260,18 @@ impl Model {
             };
             kept.is_some_and(|kept| Time::from_micros(job.run_at).after(kept).micros() <= case.now)
         };
-        let forgotten = events.peek() == Some(&Event::JobForgotten { job: id });
+        let forgotten = match events.peek() {
+            Some(Event::JobForgotten { job } | Event::BlobReleased { by: Reference::Job(job), .. }) => *job == id,
+            _ => false,
+        };
         if !self.configs(case, &job.queue).iter().any(|config| over(config) == forgotten) {
             return Err(format!("gone: {id} is removed: {forgotten}, at {}: {job:?}", case.now));
         }
         if !forgotten {
             return Ok(());
         }
-        events.next("a forgotten job")?;
+        self.release_job(case, id, events)?;
+        is("a forgotten job", events.next("a forgotten job")?, &Event::JobForgotten { job: id })?;
         self.jobs.remove(&id);
         if let Some(key) = job.idempotency_key.clone() {
             let key = (job.tenant.clone(), job.home.clone(), key);

@@ -36,6 +36,9 @@ pub(crate) struct Plan {
     /// Scopes that are not defined at the start: charges carry default budgets for them. One world in three has some, so that
     /// the runs of the other seeds did not change when this was added.
     pub(crate) undefined: usize,
+    /// Whether callers and jobs use blobs. One world in three has some, so that the runs of the other seeds did not change when
+    /// they were added.
+    pub(crate) blobs: bool,
 }
 
 impl Plan {
@@ -43,10 +46,12 @@ impl Plan {
         let mut random = Random::new(seed.wrapping_mul(31).wrapping_add(7));
         let one_writer = random.one_in(4);
         let long_chains = random.one_in(8);
+        let blobs = seed % 5 == 3 || seed % 6 == 3;
         let or_none = |random: &mut Random, n: u64| if random.one_in(4) { 0 } else { n };
         Plan {
             commands,
-            nodes: 1 + random.below(3) as usize,
+            // Blobs are collected on several nodes at once.
+            nodes: (1 + random.below(3) as usize).max(if blobs { 2 } else { 1 }),
             lanes: if one_writer { 1 } else { 1 + random.below(3) as usize },
             callers: 20 + random.below(60) as usize,
             batch: *random.pick(&[3, 20, 200]),
@@ -64,6 +69,7 @@ impl Plan {
             tenants: 1 + random.below(2) as usize,
             workers: workers(seed),
             undefined: if seed % 3 == 1 { 3 } else { 0 },
+            blobs,
         }
     }
 }

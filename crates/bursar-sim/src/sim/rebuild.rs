@@ -12,7 +12,7 @@ use bursar_core::time::{Span, Time};
 use bursar_store::memory::Tables;
 
 use super::jobs::promise;
-use super::judge::Judge;
+use super::judge::{Judge, blob_promise};
 use super::model::{Micros, Model};
 
 impl Model {
@@ -70,6 +70,7 @@ pub(crate) fn compare_all(judge: &mut Judge, tables: &Tables) -> Result<(), (&'s
     for (id, row) in &tables.jobs {
         model.compare_job(*id, Some(row)).map_err(|what| (promise(&what), what))?;
     }
+    compare_blobs(model, tables).map_err(|what| (blob_promise(&what), what))?;
     let dead: BTreeMap<_, _> = model.dead_groups().into_iter().map(|(key, (.., count))| (key, count)).collect();
     if *tables.dead_groups() != dead {
         let what = format!("errors: dead jobs are counted as {:?}, expected {dead:?}", tables.dead_groups());
@@ -88,6 +89,21 @@ pub(crate) fn compare_all(judge: &mut Judge, tables: &Tables) -> Result<(), (&'s
         Some(grant) => Err(("I4 once (grants)", format!("{grant:?} differs from the model"))),
         None => Ok(()),
     }
+}
+
+/// Compares the stored blobs, and the digests by which uploads find them.
+fn compare_blobs(model: &Model, tables: &Tables) -> Result<(), String> {
+    for (id, row) in &tables.blobs {
+        model.compare_blob(*id, Some(row))?;
+    }
+    if tables.blobs.len() != model.blobs.len() {
+        return Err(format!("{} blobs, expected {}", tables.blobs.len(), model.blobs.len()));
+    }
+    let listed: BTreeMap<_, _> = model.listed_digests().map(|(key, id)| (key.clone(), id)).collect();
+    if tables.blob_digests != listed {
+        return Err(format!("dedup: {:?} are found by their digests, expected {listed:?}", tables.blob_digests));
+    }
+    Ok(())
 }
 
 /// Checks that a rebuild from the journal restores every row.
@@ -117,6 +133,9 @@ pub(crate) fn rebuild(tables: &Tables) -> Result<(), (&'static str, String)> {
     same("holds", &tables.holds, &rebuilt.holds).map_err(failed)?;
     same("grants", &tables.grants, &rebuilt.grants).map_err(failed)?;
     same("jobs", &timeless(&tables.jobs), &timeless(&rebuilt.jobs)).map_err(failed)?;
+    same("blobs", &tables.blobs, &rebuilt.blobs).map_err(failed)?;
+    same("digests", &tables.blob_digests, &rebuilt.blob_digests).map_err(failed)?;
+    same("namespaces", &tables.namespaces, &rebuilt.namespaces).map_err(failed)?;
     same("queues", &tables.queues, &rebuilt.queues).map_err(failed)?;
     same("schedules", &tables.schedules, &rebuilt.schedules).map_err(failed)?;
     same("dead jobs by error", tables.dead_groups(), rebuilt.dead_groups()).map_err(failed)?;

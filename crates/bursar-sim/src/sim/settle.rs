@@ -12,8 +12,9 @@ use bursar_core::name::Scope;
 use bursar_core::refusal::{Refusal, Violation};
 use bursar_core::time::Span;
 
+use super::event_cursor::EventCursor;
 use super::expect::{Case, Check, charge_move, commit_moves, is, release_moves};
-use super::jobs::{EventCursor, JobModel, foreign, same_state, unknown};
+use super::jobs::{JobModel, foreign, same_state, unknown};
 use super::model::{ChargeModel, HoldModel, Live, Micros, Model, totals};
 
 /// The longest time until a job that awaits its budget is checked again, in microseconds.
@@ -54,16 +55,20 @@ impl Model {
             return self.report(case, &job, item, answered, events);
         }
         let refused = match &item.end {
-            End::Complete { result, usage, .. } => match self.spend(case, id, usage.as_deref(), true, events)? {
-                Err(refusal) => Some(refusal),
-                Ok(()) => {
+            End::Complete { result, usage, blobs } => {
+                if let Some(refusal) = self.refused_made(case, id, blobs) {
+                    return is_refused(answered, &refusal).map_err(|what| format!("reach: {what}"));
+                }
+                let spent = self.spend(case, id, usage.as_deref(), true, events)?;
+                if spent.is_ok() {
                     let expected = Event::JobSucceeded { job: id, fence, result: result.clone() };
                     is("a success", events.next("a success")?, &expected)?;
                     self.end_lease(case, id, LeaseEnd::Completed);
                     self.end(case, id, JobState::Succeeded);
-                    None
+                    self.made(id, blobs, events)?;
                 }
-            },
+                spent.err()
+            }
             End::Fail { error, retryable, retry_after, usage } => {
                 let (retryable, retry_after, usage) = (*retryable, *retry_after, usage.as_deref());
                 let failure = Failure { how: LeaseEnd::Failed, error: Some(error), retryable, retry_after, usage };

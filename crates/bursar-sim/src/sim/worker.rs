@@ -14,6 +14,7 @@ use bursar_core::request::{Act, Op, Request};
 use bursar_store::Maintain as _;
 use tokio::time::sleep;
 
+use super::blob_requests::NAMESPACES;
 use super::caller::{Cluster, Reply, send};
 use super::store::SimStore;
 use super::world::{Node, World};
@@ -48,10 +49,11 @@ pub(crate) async fn worker(world: Arc<World>, cluster: Arc<Cluster>, place: usiz
     }
 }
 
-/// Returns a principal that works through a server. For jobs without a hold it may charge one scope.
+/// Returns a principal that works through a server. For jobs without a hold it may charge one scope, and it reaches one namespace.
 fn reporter(place: usize) -> Arc<Reporter> {
     let owner = LeaseOwner::new(format!("p{place}")).expect("a name");
-    Arc::new(Reporter { owner, charges: vec![Pattern::new("s0").expect("a pattern")], namespaces: Vec::new() })
+    let only = |name: &str| vec![Pattern::new(name).expect("a pattern")];
+    Arc::new(Reporter { owner, charges: only("s0"), namespaces: only(NAMESPACES[0]) })
 }
 
 fn reported(mut request: Request, reporter: &Option<Arc<Reporter>>) -> Request {
@@ -121,7 +123,7 @@ async fn must_stop(
 async fn end(world: &World, cluster: &Cluster, tenant: &Tenant, jobs: &[Job], reporter: &Option<Arc<Reporter>>) {
     let request = {
         let state = &mut *world.state();
-        let ends: Vec<End> = jobs.iter().map(|_| state.workload.lease_end(&mut state.random)).collect();
+        let ends: Vec<End> = jobs.iter().map(|_| state.workload.lease_end(&mut state.random, tenant)).collect();
         let items = jobs.iter().zip(ends).map(|(job, end)| Finish { job: job.id, fence: job.life.fence, end });
         let op = Op::Finish { items: items.collect() };
         reported(state.workload.numbered(tenant.clone(), op), reporter)

@@ -120,9 +120,12 @@ impl Workload {
     }
 
     /// Returns a random end of a lease.
-    pub(super) fn lease_end(&self, random: &mut Random) -> End {
+    pub(super) fn lease_end(&self, random: &mut Random, tenant: &Tenant) -> End {
         match random.below(20) {
-            0..9 => End::Complete { result: Payload::default(), usage: self.usage(random), blobs: Vec::new() },
+            0..9 => {
+                let (usage, blobs) = (self.usage(random), self.job_blobs(random, tenant));
+                End::Complete { result: Payload::default(), usage, blobs }
+            }
             9..15 => End::Fail {
                 error: JobError::new("broken", "failed on purpose"),
                 retryable: !random.one_in(6),

@@ -11,10 +11,11 @@ use bursar_core::id::{GrantId, HoldId, JobId};
 use bursar_core::job::JobSpec;
 use bursar_core::name::{IdempotencyKey, JobKind, Purpose, Queue, Scope, Subject, Tenant};
 use bursar_core::payload::Payload;
-use bursar_core::request::{Actual, Charge, Command, Mint, Op, Redemption, Request, Settle};
+use bursar_core::request::{Actual, BlobOp, Charge, Command, Mint, Op, Redemption, Request, Settle};
 use bursar_core::time::Span;
 use bursar_core::window::{CalendarUnit, Window, Zone};
 
+use super::blob_requests::KnownBlobs;
 use super::model::LORD_HOWE;
 use super::plan::Plan;
 use super::random::Random;
@@ -39,6 +40,9 @@ pub(crate) struct Workload {
     /// Whether the world has workers.
     has_workers: bool,
     pub(super) jobs: Vec<(Tenant, JobId)>,
+    /// Whether the world has blobs.
+    pub(super) has_blobs: bool,
+    pub(super) known_blobs: KnownBlobs,
 }
 
 impl Workload {
@@ -68,6 +72,8 @@ impl Workload {
             long_chains: plan.long_chains,
             has_workers: plan.workers > 0,
             jobs: Vec::new(),
+            has_blobs: plan.blobs,
+            known_blobs: KnownBlobs::default(),
         }
     }
 
@@ -81,6 +87,8 @@ impl Workload {
             self.defined += 1;
             let (tenant, scope) = (place % self.tenants.len(), place / self.tenants.len());
             (self.tenants[tenant].clone(), self.define(random, scope, true))
+        } else if let Some(set_up) = self.blob_set_up(random) {
+            set_up
         } else if !self.keyed.is_empty() && random.one_in(25) {
             let mut again = random.pick(&self.keyed).clone();
             again.context.correlation_id = Some(self.numbers.to_string());
@@ -99,7 +107,11 @@ impl Workload {
         if op.is_on_jobs() {
             return self.numbered(tenant, op);
         }
-        let maintenance = matches!(op, Op::Expire { .. } | Op::Tidy { .. });
+        let is_sweep = |op: &BlobOp| matches!(op, BlobOp::Doom { .. } | BlobOp::Collect { .. });
+        let maintenance = match &op {
+            Op::Blob(op) => is_sweep(op),
+            op => matches!(op, Op::Expire { .. } | Op::Tidy { .. }),
+        };
         let key = (!maintenance && !random.one_in(3)).then(|| format!("k{}", self.numbers));
         let correlation_id = Some(self.numbers.to_string());
         let request = Request {
@@ -118,6 +130,7 @@ impl Workload {
 
     /// Remembers created objects for later requests.
     pub(crate) fn learn(&mut self, random: &mut Random, request: &Request, outcome: &Outcome) {
+        self.learn_blob(random, request, outcome);
         let tenant = request.context.tenant.clone();
         match (&outcome.answer, &request.op) {
             (Answer::Submitted(submitted), _) => {
@@ -144,6 +157,14 @@ impl Workload {
     }
 
     fn op(&mut self, random: &mut Random, tenant: &Tenant) -> Op {
+        if self.has_blobs && random.one_in(3) {
+            return self.blob_request(random, tenant);
+        }
+        let op = self.kernel_op(random, tenant);
+        self.with_blobs(random, tenant, op)
+    }
+
+    fn kernel_op(&mut self, random: &mut Random, tenant: &Tenant) -> Op {
         if self.has_workers && random.one_in(5) {
             return self.job_request(random, tenant);
         }
@@ -382,7 +403,7 @@ fn purpose(random: &mut Random) -> Purpose {
     Purpose::new(*random.pick(&["read", "read", "write"])).expect("a name")
 }
 
-fn remember<T>(all: &mut Vec<T>, new: T, random: &mut Random) {
+pub(super) fn remember<T>(all: &mut Vec<T>, new: T, random: &mut Random) {
     if all.len() < REMEMBERED {
         all.push(new);
     } else {
