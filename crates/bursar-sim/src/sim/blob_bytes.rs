@@ -42,7 +42,8 @@ impl Model {
         events: &mut EventCursor<'_>,
     ) -> Check<HoldId> {
         let event = events.next("a hold for bytes")?;
-        let Event::HoldPlaced { hold, charges, expires_at, life_until, late, overrun, job, clamped } = event else {
+        let Event::HoldPlaced { hold, charges, expires_at, life_until, late, overrun, job, clamped, on_expiry } = event
+        else {
             return Err(format!("bytes: {event:?} comes before the hold for {amount} bytes"));
         };
         let command = held(scope, amount, ttl);
@@ -53,8 +54,8 @@ impl Model {
         let placed = Placed { id: *hold, expires_at: *expires_at, charges: charges.clone(), clamped: *clamped };
         self.place(case, &command, &Submitted { hold: Some(placed), ..Submitted::default() }, expected)?;
         let model = &self.holds[hold];
-        let answered = (life_until.micros(), *late, *overrun, *job);
-        is("bytes: a hold", &answered, &(model.life_until, model.late, model.overrun, None))?;
+        let answered = (life_until.micros(), *late, *overrun, *job, on_expiry.units());
+        is("bytes: a hold", &answered, &(model.life_until, model.late, model.overrun, None, 0))?;
         self.apply(case, moves);
         Ok(*hold)
     }
