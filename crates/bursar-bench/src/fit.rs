@@ -10,7 +10,7 @@ impl Options {
         let mut notes = Vec::new();
         let bench = self.bench;
         let of_jobs = bench.is_some_and(Bench::is_on_jobs);
-        let over_http = matches!(bench, Some(Bench::Meter | Bench::Http));
+        let over_http = matches!(bench, Some(Bench::Meter | Bench::Http | Bench::Blob));
         let name = bench.map_or("the standard set", Bench::as_str);
         let mut ignore = |given: bool, option: &str, why: &str| {
             if given {
@@ -19,6 +19,10 @@ impl Options {
             given
         };
         if ignore(of_jobs && self.scopes.is_some(), "--scopes", "its jobs charge no scope") {
+            fitted.scopes = None;
+        }
+        let of_blobs = bench == Some(Bench::Blob);
+        if ignore(of_blobs && self.scopes.is_some(), "--scopes", "its blobs charge no scope") {
             fitted.scopes = None;
         }
         if ignore(!of_jobs && self.backlog.is_some(), "--backlog", "it has no waiting jobs") {
@@ -93,6 +97,7 @@ mod tests {
             ("latency", &["--scopes", "--callers", "--backlog"]),
             ("meter", over_http),
             ("http", over_http),
+            ("blob", &["--scopes", "--backlog", "--jobs", "--processes", "--history", "--keys", "--snapshot"]),
         ] {
             let options = all_options(Some(name.parse().unwrap()));
             let (fitted, notes) = options.fit();

@@ -1,9 +1,11 @@
 //! The server over HTTP, compared with bare routes: each runs in a child process and receives the same requests.
 
 mod bare;
+pub(crate) mod blobs;
 mod client;
 mod process;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -103,7 +105,7 @@ impl Server {
     async fn set_up(&mut self) -> Result<(), BenchError> {
         let (path, body) = match self.work {
             Work::Command => ("/v1/keys", r#"{"name":"bench","role":"user"}"#),
-            Work::Lease => ("/v1/workers", r#"{"name":"bench","capabilities":{"queues":["work"],"kinds":["*"]}}"#),
+            _ => ("/v1/workers", r#"{"name":"bench","capabilities":{"queues":["work"],"kinds":["*"]}}"#),
         };
         let mut connection = Connection::open(self.process.address).await?;
         let created = connection.send(&request("POST", path, OPERATOR, body)).await?;
@@ -155,7 +157,7 @@ impl Server {
     async fn run_round(&self, process: &Process, token: &str, time: Duration) -> Result<HttpRound, BenchError> {
         let requests = Arc::new(match self.work {
             Work::Command => Requests::Commands((0..self.scopes).map(|scope| command(scope, token)).collect()),
-            Work::Lease => Requests::Leases { token: token.to_owned(), lease: lease(token) },
+            _ => Requests::Leases { token: token.to_owned(), lease: lease(token) },
         });
         let mut connections = Vec::with_capacity(self.callers);
         for _ in 0..self.callers {
@@ -196,13 +198,19 @@ impl Server {
 
     /// Runs `verify` and ends the server.
     async fn close(mut self) -> Result<Database, BenchError> {
-        let mut connection = Connection::open(self.process.address).await?;
-        let report = connection.send_slow(&request("GET", "/v1/verify", OPERATOR, "")).await?;
-        if !report.text()?.starts_with(r#"{"ok":true,"#) {
-            return Err(BenchError::NotClean(report.text()?.to_owned()));
-        }
+        verify(self.process.address).await?;
         self.process.end()?;
         Ok(self.database)
+    }
+}
+
+/// Runs `verify` on a server.
+async fn verify(address: SocketAddr) -> Result<(), BenchError> {
+    let mut connection = Connection::open(address).await?;
+    let report = connection.send_slow(&request("GET", "/v1/verify", OPERATOR, "")).await?;
+    match report.text()?.starts_with(r#"{"ok":true,"#) {
+        true => Ok(()),
+        false => Err(BenchError::NotClean(report.text()?.to_owned())),
     }
 }
 

@@ -9,7 +9,7 @@ use crate::limit::Limit;
 use crate::load::Round;
 use crate::machine::{Machine, peak_mb, reset_peak};
 use crate::meter::App;
-use crate::plan::{Baseline, Bench, Effort, HISTORY_SHORT, Keys, Measurement, Options};
+use crate::plan::{Baseline, Bench, Effort, HISTORY_SHORT, Keys, Measurement, Options, Work};
 use crate::postgres::Server;
 use crate::report::{Line, Measured};
 use crate::snapshot::Snapshot;
@@ -109,9 +109,14 @@ async fn measure_each(home: &mut DatabaseHost, options: &Options, output: Sink<'
         let capped = format!("the callers of the textbook design share at most {CONNECTIONS_MAX} connections");
         output(Told::Note(capped));
     }
-    for line in lines {
+    for mut line in lines {
+        if line.baseline == Baseline::Files && line.work == Some(Work::GetSmall) && !http::blobs::nginx_is_installed() {
+            output(Told::Note("nginx is not installed: downloads are measured without a baseline".into()));
+            line.baseline = Baseline::None;
+        }
         let measured = match line.bench {
             Bench::Http => http::measure(home, &line, options.effort()).await?,
+            Bench::Blob => http::blobs::measure(home, &line, options.effort()).await?,
             _ => measure(home, &line, options.effort()).await?,
         };
         if let Some(idle) = measured.idle_mb {
@@ -156,8 +161,8 @@ impl BaselineRunner {
         subject: &Subject,
     ) -> Result<BaselineRunner, BenchError> {
         Ok(match line.baseline {
-            // The bare routes are measured in `http`.
-            Baseline::None | Baseline::Axum => BaselineRunner::None,
+            // The bare routes and plain files are measured in `http`.
+            Baseline::None | Baseline::Axum | Baseline::Files => BaselineRunner::None,
             Baseline::BulkInsert => BaselineRunner::Limit(Box::new(Limit::open(home, subject, line).await?)),
             Baseline::Textbook => BaselineRunner::Textbook(Textbook::open(home, line).await?),
             Baseline::History10k => {

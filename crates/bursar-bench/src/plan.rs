@@ -33,6 +33,8 @@ pub enum Bench {
     Http,
     /// Empty jobs, run by a worker with a handler.
     DrainWorker,
+    /// Uploads and downloads of blobs over HTTP.
+    Blob,
 }
 
 /// A kind of request to the server over HTTP.
@@ -43,6 +45,12 @@ pub enum Work {
     Command,
     /// Leasing and completing a job, two requests counted as one operation.
     Lease,
+    /// An upload of a large blob.
+    Put,
+    /// An upload of a small blob.
+    PutSmall,
+    /// A download of a small blob.
+    GetSmall,
 }
 
 /// The baseline of a measurement.
@@ -62,6 +70,8 @@ pub enum Baseline {
     Unmetered,
     /// Bare axum routes that parse and answer as many bytes.
     Axum,
+    /// Plain files: copied with their SHA-256 and synced, or served by nginx.
+    Files,
 }
 
 /// The kind of ids.
@@ -140,6 +150,10 @@ const CALLERS_HTTP: [usize; 2] = [1, 50];
 /// Callers of `http`: each has a connection to the server process.
 const CALLERS_SERVED: [usize; 2] = [50, 500];
 const WORKS: [Work; 2] = [Work::Command, Work::Lease];
+const WORKS_ON_BLOBS: [Work; 3] = [Work::Put, Work::PutSmall, Work::GetSmall];
+/// The size of a large and of a small blob.
+const BLOB_LARGE: usize = 64 << 20;
+const BLOB_SMALL: usize = 4 << 10;
 /// Callers in measurements of other parameters.
 const CALLERS_COMMON: usize = 50;
 const SCOPES: [usize; 2] = [1, 1_000];
@@ -202,11 +216,13 @@ impl Options {
         match self.bench {
             Some(Bench::Meter) => return self.check_http("meter", CALLERS_HTTP_MAX, Baseline::Unmetered),
             Some(Bench::Http) => return self.check_http("http", CALLERS_SERVED_MAX, Baseline::Axum),
+            Some(Bench::Blob) => return self.check_http("blob", CALLERS_SERVED_MAX, Baseline::Files),
             _ => {}
         }
         match (of_jobs, self.baseline) {
             (_, Some(Baseline::Unmetered)) => wrong("the baseline unmetered is only for meter"),
             (_, Some(Baseline::Axum)) => wrong("the baseline axum is only for http"),
+            (_, Some(Baseline::Files)) => wrong("the baseline files is only for blob"),
             (Some(Bench::Enqueue | Bench::EnqueueBulk), Some(Baseline::BulkInsert))
             | (Some(_), None | Some(Baseline::None | Baseline::Empty)) => Ok(()),
             (Some(bench), Some(baseline)) => {
@@ -247,6 +263,9 @@ impl Options {
         if self.bench == Some(Bench::Http) {
             return self.served();
         }
+        if self.bench == Some(Bench::Blob) {
+            return self.on_blobs();
+        }
         let with_history = self.history.is_some() || self.keys.is_some() || self.snapshot;
         match self.baseline {
             Some(Baseline::Textbook) => self.with_textbook(),
@@ -265,6 +284,7 @@ impl Options {
                 }
                 lines.extend(self.metered(&[CALLERS_COMMON], &SCOPES[1..]));
                 lines.extend(self.served());
+                lines.extend(self.on_blobs());
                 lines
             }
         }
@@ -287,6 +307,17 @@ impl Options {
             })
         };
         WORKS.into_iter().flat_map(of).collect()
+    }
+
+    fn on_blobs(&self) -> Vec<Measurement> {
+        let baseline = self.baseline.unwrap_or(Baseline::Files);
+        let line = |work: Work| {
+            let usual = if work == Work::Put { 1 } else { CALLERS_COMMON };
+            let few = Options { callers: self.callers.map(|callers| callers.min(CALLERS_SERVED_MAX)), ..self.clone() };
+            let lines = Options { scopes: Some(0), ..few }.lines(&[Bench::Blob], &[usual], &[0], &[0], baseline);
+            lines.into_iter().map(move |line| Measurement { work: Some(work), ..line })
+        };
+        WORKS_ON_BLOBS.into_iter().flat_map(line).collect()
     }
 
     fn benches(&self) -> Vec<Bench> {
@@ -387,6 +418,17 @@ impl Bench {
     }
 }
 
+impl Work {
+    /// Returns the size of the blobs that it moves.
+    pub(crate) fn blob_bytes(self) -> Option<usize> {
+        match self {
+            Work::Command | Work::Lease => None,
+            Work::Put => Some(BLOB_LARGE),
+            Work::PutSmall | Work::GetSmall => Some(BLOB_SMALL),
+        }
+    }
+}
+
 fn within<T: Copy + PartialOrd + Display>(name: &str, value: Option<T>, least: T, most: T) -> Result<(), BenchError> {
     match value {
         Some(value) if !(least..=most).contains(&value) => {
@@ -423,14 +465,18 @@ macro_rules! names {
 names!(
     Bench, "benchmark",
     "command" => Command, "hold" => Hold, "settle" => Settle, "enqueue" => Enqueue, "enqueue-bulk" => EnqueueBulk,
-    "drain" => Drain, "latency" => Latency, "meter" => Meter, "http" => Http, "drain-worker" => DrainWorker
+    "drain" => Drain, "latency" => Latency, "meter" => Meter, "http" => Http, "drain-worker" => DrainWorker,
+    "blob" => Blob
 );
 names!(
     Baseline, "baseline",
     "none" => None, "bulk-insert" => BulkInsert, "textbook" => Textbook, "history-10k" => History10k, "empty" => Empty,
-    "unmetered" => Unmetered, "axum" => Axum
+    "unmetered" => Unmetered, "axum" => Axum, "files" => Files
 );
-names!(Work, "work", "command" => Command, "lease" => Lease);
+names!(
+    Work, "work",
+    "command" => Command, "lease" => Lease, "put" => Put, "put-small" => PutSmall, "get-small" => GetSmall
+);
 names!(Keys, "kind of keys", "time" => Time, "random" => Random);
 
 #[cfg(test)]
@@ -485,6 +531,9 @@ mod tests {
         let http = Options { bench: Some(Bench::Http), ..Options::default() };
         let lines = ["command 50 1000", "command 500 1000", "lease 50 0", "lease 500 0"];
         assert_eq!(described(&http), lines.map(|line| format!("http {line} / axum")));
+        let blob = Options { bench: Some(Bench::Blob), ..Options::default() };
+        let lines = ["put 1 0", "put-small 50 0", "get-small 50 0"];
+        assert_eq!(described(&blob), lines.map(|line| format!("blob {line} / files")));
     }
 
     #[test]
@@ -511,7 +560,7 @@ mod tests {
         assert_eq!((count(Baseline::Textbook), count(Baseline::History10k)), (4, 9));
         // A million finished and a million waiting jobs; drain, drain-worker and latency without a baseline.
         assert_eq!((count(Baseline::Empty), count(Baseline::None)), (2, 3));
-        assert_eq!((count(Baseline::Unmetered), count(Baseline::Axum)), (1, 4));
+        assert_eq!((count(Baseline::Unmetered), count(Baseline::Axum), count(Baseline::Files)), (1, 4, 3));
         assert_eq!(lines.iter().filter(|line| line.snapshot).count(), 3);
         let text = format!("# the standard set: {} lines an engine\n", lines.len());
         let guide = include_str!("../../../docs/performance.md");
@@ -540,6 +589,9 @@ mod tests {
             (Options { baseline: Some(Baseline::Axum), ..Options::default() }, "axum"),
             (Options { baseline: Some(Baseline::Empty), bench: Some(Bench::Http), ..Options::default() }, "empty"),
             (Options { callers: Some(901), bench: Some(Bench::Http), ..Options::default() }, "callers"),
+            (Options { callers: Some(901), bench: Some(Bench::Blob), ..Options::default() }, "callers"),
+            (Options { baseline: Some(Baseline::Axum), bench: Some(Bench::Blob), ..Options::default() }, "axum"),
+            (Options { baseline: Some(Baseline::Files), ..Options::default() }, "files"),
             (Options { callers: Some(1_001), bench: Some(Bench::DrainWorker), ..Options::default() }, "callers"),
             (Options { backlog: Some(HISTORY_MAX + 1), ..Options::default() }, "backlog"),
             (Options { jobs: Some(0), ..Options::default() }, "jobs"),

@@ -13,6 +13,8 @@ pub struct Line {
     pub bench: Bench,
     /// The HTTP requests, for `http`.
     pub work: Option<Work>,
+    /// The size of each blob, for `blob`.
+    pub blob_bytes: Option<usize>,
     /// The engine.
     pub engine: Engine,
     /// Concurrent callers.
@@ -82,6 +84,7 @@ impl Line {
         Line {
             bench: line.bench,
             work: line.work,
+            blob_bytes: line.work.and_then(Work::blob_bytes),
             engine,
             callers: line.callers,
             scopes: line.scopes,
@@ -115,7 +118,7 @@ impl Line {
 
     /// Returns the row of the text table.
     pub fn row(&self) -> String {
-        let range = |spread: [f64; 2]| format!("{:.0}–{:.0}", spread[0], spread[1]);
+        let range = |spread: [f64; 2]| format!("{}–{}", speed(spread[0]), speed(spread[1]));
         columns(&[
             match self.engine {
                 Engine::Sqlite => "sqlite".to_owned(),
@@ -130,14 +133,14 @@ impl Line {
             self.history_rows.to_string(),
             self.backlog.to_string(),
             format!("{}{}", self.keys.as_str(), if self.snapshot_held { "+snap" } else { "" }),
-            format!("{:.0}", self.per_second),
+            speed(self.per_second),
             range(self.spread),
             format!("{:.2}", self.p50_ms),
             format!("{:.2}", self.p99_ms),
             if self.fsync_ms > 0.0 { format!("{:.3}", self.fsync_ms) } else { "-".to_owned() },
             if self.fsync_ms > 0.0 { format!("{:.1}", self.p99_ms / self.fsync_ms) } else { "-".to_owned() },
             self.baseline.unwrap_or("-").to_owned(),
-            self.baseline_per_second.map_or_else(|| "-".to_owned(), |speed| format!("{speed:.0}")),
+            self.baseline_per_second.map_or_else(|| "-".to_owned(), speed),
             self.baseline_spread.map_or_else(|| "-".to_owned(), range),
             self.ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}")),
             format!("{:.0}", self.rss_mb),
@@ -148,7 +151,7 @@ impl Line {
 /// Column names, widths, and whether the column is left-aligned text. Rows are printed one by one, so the widths are fixed.
 const COLUMNS: [(&str, usize, bool); 18] = [
     ("engine", 8, true),
-    ("bench", 12, true),
+    ("bench", 14, true),
     ("callers", 7, false),
     ("scopes", 6, false),
     ("history", 9, false),
@@ -173,6 +176,11 @@ fn columns(cells: &[String; COLUMNS.len()]) -> String {
         false => format!("{cell:>width$}"),
     });
     aligned.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+}
+
+/// Returns a speed with a decimal only where it matters.
+fn speed(per_second: f64) -> String {
+    if per_second < 100.0 { format!("{per_second:.1}") } else { format!("{per_second:.0}") }
 }
 
 fn median(rounds: &[Round], figure: impl Fn(&Round) -> f64) -> f64 {

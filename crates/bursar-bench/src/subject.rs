@@ -148,7 +148,7 @@ impl Subject {
             Bench::DrainWorker => jobs::drain_by_worker(bursar, self.callers, jobs).await,
             Bench::Latency => jobs::latency(bursar, &self.database, self.child_process, jobs).await,
             Bench::Command | Bench::Hold | Bench::Settle | Bench::Enqueue => self.closed_loop_round(time).await,
-            Bench::Http => Err(BenchError::Failed("the server is measured in a child process".into())),
+            Bench::Http | Bench::Blob => Err(BenchError::Failed("the server is measured in a child process".into())),
             Bench::Meter => {
                 let app =
                     self.app.as_ref().ok_or_else(|| BenchError::Failed("the application is not running".into()))?;

@@ -13,12 +13,17 @@ use crate::jobs::TIMEOUT;
 /// How long `verify` may take.
 const VERIFY_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Returns a request in wire format.
+/// Returns a request with a JSON body, or with none, in wire format.
 pub(super) fn request(method: &str, path: &str, token: &str, body: &str) -> String {
-    let media = if body.is_empty() { "" } else { "Content-Type: application/json\r\n" };
-    let length = body.len();
+    let media = if body.is_empty() { "" } else { "application/json" };
+    request_head(method, path, token, media, body.len()) + body
+}
+
+/// Returns the head of a request whose body has this type and length.
+pub(super) fn request_head(method: &str, path: &str, token: &str, media: &str, length: usize) -> String {
+    let media = if media.is_empty() { String::new() } else { format!("Content-Type: {media}\r\n") };
     format!(
-        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n{media}Content-Length: {length}\r\n\r\n{body}"
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n{media}Content-Length: {length}\r\n\r\n"
     )
 }
 
@@ -40,16 +45,23 @@ impl Connection {
 
     /// Sends a request and returns the complete answer; fails unless its status is 2xx.
     pub(super) async fn send(&mut self, request: &str) -> Result<Answer<'_>, BenchError> {
-        self.send_within(request, TIMEOUT).await
+        self.send_parts(&[request.as_bytes()]).await
+    }
+
+    /// Sends a request in several parts.
+    pub(super) async fn send_parts(&mut self, parts: &[&[u8]]) -> Result<Answer<'_>, BenchError> {
+        self.send_within(parts, TIMEOUT).await
     }
 
     /// Sends a request that may take long.
     pub(super) async fn send_slow(&mut self, request: &str) -> Result<Answer<'_>, BenchError> {
-        self.send_within(request, VERIFY_TIMEOUT).await
+        self.send_within(&[request.as_bytes()], VERIFY_TIMEOUT).await
     }
 
-    async fn send_within(&mut self, request: &str, limit: Duration) -> Result<Answer<'_>, BenchError> {
-        self.stream.write_all(request.as_bytes()).await?;
+    async fn send_within(&mut self, parts: &[&[u8]], limit: Duration) -> Result<Answer<'_>, BenchError> {
+        for part in parts {
+            self.stream.write_all(part).await?;
+        }
         self.buffer.clear();
         let (mut body, mut whole) = (0, usize::MAX);
         while self.buffer.len() < whole {

@@ -16,7 +16,7 @@ Benchmarks run on SQLite in a temporary folder, and on a temporary PostgreSQL se
 and everything created is removed. BURSAR_DATABASE and the configuration file are ignored, since they name a database in use. \
 How to read the figures: docs/performance.md.")]
 pub(crate) struct Bench {
-    /// Benchmark: command, hold, settle; enqueue, enqueue-bulk, drain, drain-worker, latency (jobs); meter, http (over HTTP)
+    /// Benchmark: command, hold, settle; enqueue, enqueue-bulk, drain, drain-worker, latency (jobs); meter, http, blob (over HTTP)
     /// [default: the standard set]
     name: Option<bursar_bench::Bench>,
     /// Concurrent callers: leasing loops for drain, handlers of the worker for drain-worker, calls for enqueue-bulk
@@ -49,7 +49,7 @@ pub(crate) struct Bench {
     /// Number of rounds for Bursar and for the baseline; the median is printed
     #[arg(long, value_name = "N", value_parser = count)]
     rounds: Option<usize>,
-    /// Baseline to compare with: bulk-insert, textbook, history-10k, empty, unmetered, axum or none
+    /// Baseline to compare with: bulk-insert, textbook, history-10k, empty, unmetered, axum, files or none
     #[arg(long, value_name = "NAME")]
     baseline: Option<bursar_bench::Baseline>,
     /// Run as the worker of another measuring process
