@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use crate::id::{BatchId, GrantId, base32, from_base32};
 use crate::name::{Purpose, Subject, Tenant};
 use crate::payload::Payload;
-use crate::time::Time;
+use crate::time::{Span, Time};
 
 /// The row of a grant. It has the digest of the secret, not the secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +37,14 @@ pub struct Grant {
     pub version: u64,
     /// The last transaction with an event of the grant.
     pub last: Option<BatchId>,
+}
+
+impl Grant {
+    /// Returns the last expiry of grants whose rows can be deleted: those that expired `kept` ago. Until its expiry, the row
+    /// of a redeemed grant refuses a second redemption.
+    pub fn last_forgettable_expiry(kept: Span, now: Time) -> Time {
+        now.before(kept)
+    }
 }
 
 /// The state of a grant. Expiry is not a state: it follows from time.

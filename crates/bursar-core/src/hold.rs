@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::budget::{Cover, Limit};
-use crate::id::{BatchId, HoldId, JobId};
+use crate::id::{BatchId, BlobId, HoldId, JobId};
 use crate::mutant::Mutant;
 use crate::name::{Scope, Tenant};
 use crate::refusal::Refusal;
@@ -46,6 +46,12 @@ pub struct Hold {
     /// What its expiry does. Stored after the fields above, which are version 1 of the row.
     #[serde(skip)]
     pub on_expiry: OnExpiry,
+    /// When it was committed, released or recorded as expired. `None` in rows that ended before this was stored.
+    #[serde(skip)]
+    pub ended_at: Option<Time>,
+    /// The blob whose bytes it pays for.
+    #[serde(skip)]
+    pub blob: Option<BlobId>,
 }
 
 /// What the expiry of a hold does to its units.
@@ -207,6 +213,14 @@ impl Hold {
         let units = self.on_expiry.units();
         let charges = self.charges.iter().filter(|_| units != 0);
         sums(charges, |_| units).expect("at most as many units as the hold has are posted")
+    }
+
+    /// Returns whether its row can be deleted: it ended `kept` ago, and the job and the blob that it belongs to are gone. A
+    /// dead job that is retried is charged as before, and the collection of a blob gives back what its holds charged.
+    pub fn is_forgettable(&self, has_job: bool, has_blob: bool, kept: Span, now: Time) -> bool {
+        let kept = if Mutant::ForgetEarly.on() { Span::ZERO } else { kept };
+        let needed = has_job && !Mutant::ForgetOwned.on() || has_blob && !Mutant::ForgetPaying.on();
+        self.state != HoldState::Held && !needed && self.ended_at.is_some_and(|ended| ended.after(kept) <= now)
     }
 
     /// Returns whether it was committed after its expiry.

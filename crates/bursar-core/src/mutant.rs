@@ -47,6 +47,12 @@ mutants! {
     ChargeLateAnyway = "charge-late-anyway",
     /// The units that a commit did not use stay held.
     KeepTheRest = "keep-the-rest",
+    /// A hold is forgotten as soon as it has ended.
+    ForgetEarly = "forget-early",
+    /// A hold is forgotten although its job can be retried.
+    ForgetOwned = "forget-owned",
+    /// A hold is forgotten although the collection of its blob has to give back what it charged.
+    ForgetPaying = "forget-paying",
     /// An overrun is not flagged.
     HideOverrun = "hide-overrun",
     /// A hold is settled on the current ancestors of its scopes, not on those it was placed on.

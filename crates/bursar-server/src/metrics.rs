@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use bursar::{Distribution, Histogram, JobState};
+use bursar::{Distribution, Histogram, JobState, Removed};
 
 use crate::app::App;
 use crate::route::Route;
@@ -19,7 +19,7 @@ const COUNT_TIMEOUT: Duration = Duration::from_secs(2);
 const SECONDS: [f64; 10] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0];
 
 /// Every metric: name, Prometheus type, help text.
-const METRICS: [(&str, &str, &str); 39] = [
+const METRICS: [(&str, &str, &str); 40] = [
     ("bursar_build_info", "gauge", "Always 1; the label `version` is the version of Bursar."),
     ("bursar_http_requests_total", "counter", "HTTP requests answered, by method, route and status."),
     (
@@ -59,6 +59,7 @@ const METRICS: [(&str, &str, &str); 39] = [
     ),
     ("bursar_batch_size", "histogram", "Requests per batch."),
     ("bursar_commit_seconds", "histogram", "Duration of a batch, from its first read to its durable commit."),
+    ("bursar_removed_total", "counter", "Rows that this node deleted because they were kept for long enough, by kind."),
     ("bursar_meter_admitted_total", "counter", "Metered requests charged to a quota and served."),
     ("bursar_meter_exceeded_total", "counter", "Metered requests refused because their caller's quota was exhausted."),
     ("bursar_meter_bypassed_total", "counter", "Metered requests that cost nothing."),
@@ -218,6 +219,11 @@ fn engine_metrics(app: &App, page: &mut Page) {
     page.distribution("bursar_batch_size", "", &vitals.batch_size);
     page.family("bursar_commit_seconds");
     page.distribution("bursar_commit_seconds", "", &vitals.commit_seconds);
+    let Removed { keys, holds, grants, scopes, costs } = app.bursar.removed();
+    page.family("bursar_removed_total");
+    for (kind, count) in [("keys", keys), ("holds", holds), ("grants", grants), ("scopes", scopes), ("costs", costs)] {
+        page.sample("bursar_removed_total", &format!("kind=\"{kind}\""), count);
+    }
     page.value("bursar_lease_waiters", vitals.lease_waiters);
     page.value("bursar_bells_total", counters.polls);
     page.value("bursar_hints_total", counters.notifications_received);

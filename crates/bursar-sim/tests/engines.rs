@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use bursar_core::decide::Rules;
-use bursar_core::time::Time;
+use bursar_core::time::{Span, Time};
 use bursar_sim::sim::run_on;
 use bursar_store::{ManualClock, MemoryStore, PostgresOptions, PostgresStore, Setup, SqliteStore, Store};
 use bursar_testkit::SeqIds;
@@ -14,11 +14,16 @@ const START: Time = Time::from_micros(1_774_738_790_000_000);
 fn setup(seed: u64) -> (Arc<ManualClock>, Setup) {
     let clock = Arc::new(ManualClock::at(START));
     let ids = Arc::new(Mutex::new(SeqIds::new(seed)));
-    (clock.clone(), Setup { rules: Rules::default(), clock: Some(clock), ids, migrate: true })
+    (clock.clone(), Setup { rules: rules(), clock: Some(clock), ids, migrate: true })
+}
+
+/// Ended holds are kept for an hour, so that the workload outlives them.
+fn rules() -> Rules {
+    Rules { holds_kept: Span::from_secs(3_600), ..Rules::default() }
 }
 
 async fn check(store: &dyn Store, clock: &ManualClock, seed: u64, requests: usize) {
-    if let Err(difference) = run_on(store, clock, seed, requests).await {
+    if let Err(difference) = run_on(store, clock, rules(), seed, requests).await {
         panic!("seed {seed}: {}", difference.chars().take(2_000).collect::<String>());
     }
     store.close().await;

@@ -113,13 +113,21 @@ impl Packed for Hold {
     const WHAT: &'static str = "hold";
 
     fn append_added(&self, buffer: &mut Vec<u8>) {
-        if self.on_expiry != OnExpiry::Release {
+        let ended = self.ended_at.is_some() || self.blob.is_some();
+        if ended || self.on_expiry != OnExpiry::Release {
             append(&self.on_expiry, buffer);
+        }
+        if ended {
+            append(&(self.ended_at, self.blob), buffer);
         }
     }
 
     fn read_added(&mut self, bytes: &[u8]) -> postcard::Result<()> {
-        self.on_expiry = postcard::from_bytes(bytes)?;
+        let (on_expiry, rest) = postcard::take_from_bytes(bytes)?;
+        self.on_expiry = on_expiry;
+        if !rest.is_empty() {
+            (self.ended_at, self.blob) = postcard::from_bytes(rest)?;
+        }
         Ok(())
     }
 }

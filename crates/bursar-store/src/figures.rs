@@ -6,7 +6,7 @@ use bursar_core::job::{Job, JobError, JobState, wants};
 use bursar_core::name::{FlowKey, JobKind, Namespace, Queue, Scope, Tag, Tenant};
 use bursar_core::page::PageItem;
 use bursar_core::state::Counted;
-use bursar_core::time::Time;
+use bursar_core::time::{Span, Time};
 
 use crate::error::StoreError;
 
@@ -77,6 +77,11 @@ pub(crate) const PRIORITY_SCAN_MAX: i64 = 1_000;
 /// The oldest minute since 1970 whose figures are kept.
 pub(crate) fn first_minute_kept(now: Time) -> i64 {
     now.before(FIGURES_KEPT).micros().div_euclid(60_000_000)
+}
+
+/// The oldest day since 1970 whose costs are kept.
+pub(crate) fn first_day_kept(kept: Span, now: Time) -> i64 {
+    now.before(kept).micros().div_euclid(86_400_000_000)
 }
 
 /// The cost of a queue's jobs of one kind on a scope and day.

@@ -35,7 +35,9 @@ pub use figures::{
 pub use memory::MemoryStore;
 pub use postgres::{PostgresOptions, PostgresStore};
 pub use sqlite::{Copied, CopyOptions, CopyProgress, SqliteStore};
-pub use store::{Commit, Health, Journaled, Lock, LockPolicy, Maintain, Notify, Read, RequestOutcome, Setup, Store};
+pub use store::{
+    Commit, Forgotten, Health, Journaled, Lock, LockPolicy, Maintain, Notify, Read, RequestOutcome, Setup, Store,
+};
 pub use verify::Report;
 
 /// The methods of a store, for callers that name its type.

@@ -102,6 +102,6 @@ pub use crate::api::schedules::Schedules;
 pub use crate::api::transaction::Transaction;
 pub use crate::engine::{Counters, Distribution, Histogram, Vitals};
 pub use crate::error::Error;
-pub use crate::maintenance::{Swept, Tended};
+pub use crate::maintenance::{Removed, Swept, Tended};
 pub use crate::observed::{RefusalCount, WorkerSeen};
 pub use crate::wakeup::{Missed, Notice, Notices, ProgressNotices, Progressed};

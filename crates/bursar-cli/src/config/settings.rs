@@ -44,8 +44,11 @@ impl Setting {
 }
 
 const SECOND: u64 = 1_000;
-const HOUR: u64 = 3_600 * SECOND;
+const MINUTE: u64 = 60 * SECOND;
+const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
+/// The longest retention, about a hundred years.
+const KEPT_MAX: u64 = 36_500 * DAY;
 
 const fn millis(least: u64, most: u64, at: fn(&mut Config) -> &mut Duration) -> Kind {
     Kind::Millis { least, most, at }
@@ -242,6 +245,26 @@ const SETTINGS: &[Setting] = &[
         "rules.postings_kept_ms",
         millis(HOUR, bounds::LENGTH_MAX.millis().unsigned_abs(), |c| &mut c.rules.postings_kept),
         "time that individual postings are kept, which is also the longest possible window; must be the same on all nodes",
+    ),
+    Setting::new(
+        "rules.holds_kept_ms",
+        millis(MINUTE, KEPT_MAX, |c| &mut c.rules.holds_kept),
+        "time that holds are kept after their end; a hold that is gone cannot be read, credited or committed late",
+    ),
+    Setting::new(
+        "rules.grants_kept_ms",
+        millis(0, KEPT_MAX, |c| &mut c.rules.grants_kept),
+        "time that grants, tokens and links are kept after their expiry",
+    ),
+    Setting::new(
+        "rules.costs_kept_ms",
+        millis(DAY, KEPT_MAX, |c| &mut c.rules.costs_kept),
+        "time that the daily costs of jobs are kept",
+    ),
+    Setting::new(
+        "rules.scopes_kept_ms",
+        millis(HOUR, KEPT_MAX, |c| &mut c.rules.scopes_kept),
+        "time that a scope without a budget is kept, if nothing was ever spent on it",
     ),
 ];
 

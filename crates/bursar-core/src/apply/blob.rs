@@ -3,7 +3,7 @@
 use crate::blob::{Blob, BlobState, NamespaceConfig, NamespaceState, Reference};
 use crate::context::Context;
 use crate::event::{Event, GrownBlob, StartedBlob, StoredBlob, Stream};
-use crate::id::BlobId;
+use crate::id::{BlobId, HoldId};
 use crate::mutant::Mutant;
 use crate::name::{Namespace, Tenant};
 use crate::state::Workspace;
@@ -13,10 +13,13 @@ pub(super) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64
     match event {
         Event::NamespaceDefined { namespace, config } => defined(ws, &context.tenant, namespace, config),
         Event::BlobStarted(start) => started(ws, context, start),
-        Event::BlobGrown(GrownBlob { blob, due_at, hold }) => change(ws, *blob, |row| {
-            row.due_at = *due_at;
-            row.holds.extend(hold);
-        }),
+        Event::BlobGrown(GrownBlob { blob, due_at, hold }) => {
+            hold.iter().for_each(|hold| pay(ws, *hold, *blob));
+            change(ws, *blob, |row| {
+                row.due_at = *due_at;
+                row.holds.extend(hold);
+            })
+        }
         Event::BlobStored(StoredBlob { blob, size, digest, due_at }) => {
             let version = change(ws, *blob, |row| {
                 row.state = BlobState::Live;
@@ -76,6 +79,7 @@ pub(super) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64
 
 fn started(ws: &mut Workspace, context: &Context, start: &StartedBlob) -> u64 {
     let StartedBlob { blob: id, spec, due_at, charge, hold } = start;
+    hold.iter().for_each(|hold| pay(ws, *hold, *id));
     let blob = Blob {
         id: *id,
         tenant: context.tenant.clone(),
@@ -112,6 +116,11 @@ fn defined(ws: &mut Workspace, tenant: &Tenant, namespace: &Namespace, config: &
     let last = row.last.replace(batch);
     ws.link(|| Stream::Namespace(tenant.clone(), namespace.clone()), last);
     version
+}
+
+/// Records which blob a hold pays for. The hold was placed in the same request.
+fn pay(ws: &mut Workspace, hold: HoldId, blob: BlobId) {
+    ws.holds.get_mut(&hold).expect("the hold was just placed").blob = Some(blob);
 }
 
 /// Makes uploads of the same bytes find a blob, unless they find another one already.

@@ -140,8 +140,9 @@ fn touch_hold(ws: &mut Workspace, hold: HoldId) -> &mut Hold {
 
 /// Records the end of a hold and returns the hold.
 fn end_hold(ws: &mut Workspace, hold: HoldId, state: HoldState, charges: &[Charged]) -> Hold {
+    let now = ws.now;
     let row = touch_hold(ws, hold);
-    row.state = state;
+    (row.state, row.ended_at) = (state, Some(now));
     for (held, charged) in row.charges.iter_mut().zip(charges) {
         held.actual = charged.actual;
     }

@@ -48,6 +48,8 @@ pub(crate) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64
                 last: Some(ws.batch),
                 beyond: None,
                 on_expiry: *on_expiry,
+                ended_at: None,
+                blob: None,
             };
             hold::placed(ws, placed, charges)
         }

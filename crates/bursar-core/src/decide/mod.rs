@@ -61,6 +61,14 @@ pub struct Rules {
     pub key_kept: Span,
     /// How long single postings are kept. A request that names a window which reaches further back is refused.
     pub postings_kept: Span,
+    /// How long holds are kept after they have ended. Until then they can be read, credited and committed late.
+    pub holds_kept: Span,
+    /// How long grants and credentials are kept after they have expired.
+    pub grants_kept: Span,
+    /// How long the costs of jobs are kept.
+    pub costs_kept: Span,
+    /// How long a scope is kept that has no budget and on which nothing was ever spent.
+    pub scopes_kept: Span,
 }
 
 impl Default for Rules {
@@ -70,6 +78,10 @@ impl Default for Rules {
             hold_ttl_max: Span::from_secs(3_600),
             key_kept: Span::from_days(7),
             postings_kept: LENGTH_MAX,
+            holds_kept: Span::from_days(90),
+            grants_kept: Span::from_days(30),
+            costs_kept: Span::from_days(400),
+            scopes_kept: Span::from_days(90),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bursar_core::answer::Outcome;
 use bursar_core::budget::Limit;
 use bursar_core::decide::Rules;
-use bursar_core::id::BlobId;
+use bursar_core::id::{BlobId, HoldId};
 use bursar_core::name::Tenant;
 use bursar_core::refusal::{Refusal, Violation};
 use bursar_core::request::{CheckedRequest, Op, Request};
@@ -25,15 +25,21 @@ const BATCH_MAX: u64 = 6;
 /// A thousand days, in microseconds.
 const FAR: i64 = 1_000 * 86_400 * 1_000_000;
 
-/// Runs `requests` requests of a seed on an empty store with this clock and default rules.
+/// Runs `requests` requests of a seed on an empty store with this clock and these rules.
 ///
 /// # Errors
 /// The first answer, balance or job that differs from the model.
-pub async fn run_on(store: &dyn Store, clock: &ManualClock, seed: u64, requests: usize) -> Result<(), String> {
+pub async fn run_on(
+    store: &dyn Store,
+    clock: &ManualClock,
+    rules: Rules,
+    seed: u64,
+    requests: usize,
+) -> Result<(), String> {
     let plan = Plan::of(seed, requests as u64);
     let mut random = Random::new(seed);
     let mut workload = Workload::new(&plan);
-    let mut judge = Judge::new(Rules::default());
+    let mut judge = Judge::new(rules);
     let mut decided = 0;
     while decided < requests {
         move_clock(clock, &judge, &mut random);
@@ -60,12 +66,32 @@ pub async fn run_on(store: &dyn Store, clock: &ManualClock, seed: u64, requests:
             })?;
         }
         judge.commits += 1;
+        if random.one_in(8) {
+            forget_holds(store, &mut judge, clock.now()).await?;
+        }
         compare(store, &mut judge, clock.now()).await?;
     }
     store.rebuild().await.map_err(|error| error.to_string())?;
     compare(store, &mut judge, clock.now()).await.map_err(|difference| format!("after a rebuild: {difference}"))?;
     let report = store.verify().await.map_err(|error| error.to_string())?;
     if report.is_ok() { Ok(()) } else { Err(format!("verify: {:?}", report.violations)) }
+}
+
+/// Deletes ended holds, and has the model judge which ones.
+async fn forget_holds(store: &dyn Store, judge: &mut Judge, now: Time) -> Result<(), String> {
+    let known: Vec<HoldId> = judge.model.holds.keys().copied().collect();
+    let forgotten = store.forget_holds(None, usize::from(u16::MAX)).await.map_err(|error| error.to_string())?;
+    let mut count = 0;
+    for hold in known {
+        if store.hold(hold).await.map_err(|error| error.to_string())?.is_none() {
+            judge.forget_hold(hold, now);
+            count += 1;
+        }
+    }
+    if count != forgotten.count {
+        return Err(format!("retention: {count} holds are gone, but {} were deleted", forgotten.count));
+    }
+    judge.failure.take().map_or(Ok(()), |failure| Err(failure.what))
 }
 
 /// Moves the clock forward: mostly a little, sometimes to the expiry of a hold, or just before or after it, and rarely by hours. A scope

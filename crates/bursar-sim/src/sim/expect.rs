@@ -386,6 +386,7 @@ impl Model {
             overrun,
             charges,
             state: HoldState::Held,
+            ended_at: None,
             job,
             spent: Vec::new(),
         };
@@ -506,7 +507,8 @@ impl Model {
     }
 
     pub(super) fn end_hold(&mut self, case: &Case<'_>, id: HoldId, state: HoldState, moves: Moves) {
-        self.holds.get_mut(&id).expect("the hold was found above").state = state;
+        let hold = self.holds.get_mut(&id).expect("the hold was found above");
+        (hold.state, hold.ended_at) = (state, Some(case.now));
         for (scope, _) in &moves {
             self.scope(&case.key(scope), case.now).live.retain(|live| live.hold != id);
         }

@@ -301,7 +301,7 @@ impl Model {
         let mut touched: Vec<Scope> = Vec::new();
         for id in &swept {
             let hold = self.holds.get_mut(id).ok_or("the hold was found above")?;
-            hold.state = HoldState::Expired;
+            (hold.state, hold.ended_at) = (HoldState::Expired, Some(case.now));
             touched.extend(hold.totals().into_iter().map(|(scope, _)| scope));
         }
         touched.sort();

@@ -8,7 +8,7 @@ use bursar_core::answer::{Answer, Outcome};
 use bursar_core::decide::Rules;
 use bursar_core::event::Entry;
 use bursar_core::grant::GrantFault;
-use bursar_core::id::{CommandId, JobId};
+use bursar_core::id::{CommandId, HoldId, JobId};
 use bursar_core::name::Scope;
 use bursar_core::refusal::{Refusal, Violation};
 use bursar_core::request::{Op, Request, Settle};
@@ -222,6 +222,24 @@ impl Judge {
     pub(crate) fn forget_key(&mut self, key: &IdempotencyRowKey) {
         if let Some(known) = self.keys.get_mut(key) {
             known.forgotten = Some(self.commits);
+        }
+    }
+
+    /// Judges the deletion of a hold: it ended long enough ago, and neither a job nor a blob needs it.
+    pub(crate) fn forget_hold(&mut self, id: HoldId, now: Time) {
+        let Some(hold) = self.model.holds.remove(&id) else {
+            return self.fail("I2 conservation", format!("{id} was deleted, and the model does not know it"));
+        };
+        let kept_until = hold.ended_at.map(|ended| ended + self.rules.holds_kept.micros());
+        if kept_until.is_none_or(|until| until > now.micros()) {
+            self.fail("the model", format!("retention: {id} was deleted at {now}, too early: {hold:?}"));
+        }
+        if let Some(job) = hold.job.filter(|job| self.model.jobs.contains_key(job)) {
+            self.fail("the model", format!("retention: {id} was deleted, and {job} still needs it"));
+        }
+        let pays = self.model.blobs.iter().find(|(_, blob)| blob.holds.contains(&id)).map(|(blob, _)| *blob);
+        if let Some(blob) = pays {
+            self.fail("the model", format!("retention: {id} was deleted, and {blob} still needs it"));
         }
     }
 

@@ -49,6 +49,11 @@ impl Locks {
         self.rows.get(lock).is_none_or(|row| row.owner == tx)
     }
 
+    /// Returns whether no transaction has the lock.
+    pub(crate) fn is_unlocked(&self, lock: &Lock) -> bool {
+        !self.rows.contains_key(lock)
+    }
+
     /// Takes a lock or queues for it.
     pub(crate) fn request(&mut self, tx: TxId, lock: &Lock) -> LockRequest {
         if self.try_take(tx, lock) {

@@ -129,6 +129,7 @@ pub(crate) struct HoldModel {
     pub(crate) overrun: Cover,
     pub(crate) charges: Vec<ChargeModel>,
     pub(crate) state: HoldState,
+    pub(crate) ended_at: Option<Micros>,
     pub(crate) job: Option<JobId>,
     /// Committed units per scope that are not credited yet: those covered by the hold and those beyond it, each with the time
     /// they count for.

@@ -39,6 +39,9 @@ pub(crate) struct Plan {
     /// Whether callers and jobs use blobs. One world in three has some, so that the runs of the other seeds did not change when
     /// they were added.
     pub(crate) blobs: bool,
+    /// How long ended holds are kept, if maintenance deletes them. One world in four does, so that the runs of the other seeds did
+    /// not change when this was added.
+    pub(crate) holds_kept_ms: Option<u64>,
 }
 
 impl Plan {
@@ -70,6 +73,7 @@ impl Plan {
             workers: workers(seed),
             undefined: if seed % 3 == 1 { 3 } else { 0 },
             blobs,
+            holds_kept_ms: (seed % 4 == 3).then_some(if seed % 8 == 3 { 300 } else { 2_000 }),
         }
     }
 }

@@ -130,6 +130,8 @@ pub(crate) fn rebuild(tables: &Tables) -> Result<(), (&'static str, String)> {
     if before.len() != after.len() {
         return Err(failed(format!("{} scopes, rebuilt {}", before.len(), after.len())));
     }
+    // Ended holds may have been deleted.
+    rebuilt.holds.retain(|id, hold| hold.state == HoldState::Held || tables.holds.contains_key(id));
     same("holds", &tables.holds, &rebuilt.holds).map_err(failed)?;
     same("grants", &tables.grants, &rebuilt.grants).map_err(failed)?;
     same("jobs", &timeless(&tables.jobs), &timeless(&rebuilt.jobs)).map_err(failed)?;

@@ -14,8 +14,8 @@ use bursar_core::scope::ScopeState;
 use bursar_core::state::{NamespaceKey, QueueKey, ScheduleKey, ScopeKey};
 use bursar_core::time::Time;
 use bursar_store::{
-    BlobFilter, Cost, CostMark, DeadGroup, DeadGroupMark, DueJobs, Figures, Health, HeldMark, HeldSum, JobFilter,
-    Journaled, Maintain, Read, Report, StoreError, transaction,
+    BlobFilter, Cost, CostMark, DeadGroup, DeadGroupMark, DueJobs, Figures, Forgotten, Health, HeldMark, HeldSum,
+    JobFilter, Journaled, Lock, Maintain, Read, Report, StoreError, transaction,
 };
 
 use super::store::{KEY_PATIENCE, SimStore};
@@ -257,9 +257,36 @@ impl Maintain for SimStore {
         Ok(None)
     }
 
-    /// No run is long enough for flow keys to expire.
-    async fn forget_flows(&self, _: Option<&ScopeKey>, _: usize) -> Result<Option<ScopeKey>, StoreError> {
-        Ok(None)
+    /// No run is long enough for scopes to be unused.
+    async fn forget_scopes(&self, _: Option<&ScopeKey>, _: usize) -> Result<Forgotten<ScopeKey>, StoreError> {
+        Ok(Forgotten { count: 0, last: None })
+    }
+
+    async fn forget_holds(&self, after: Option<HoldId>, limit: usize) -> Result<Forgotten<HoldId>, StoreError> {
+        if self.world.plan.holds_kept_ms.is_none() {
+            return Ok(Forgotten { count: 0, last: None });
+        }
+        self.world.step(self.node).await;
+        let mut state = self.world.state();
+        let now = self.world.now(&state);
+        let mut page = state.tables.forgettable_holds(after, limit, self.world.rules.holds_kept, now);
+        // Rows that a transaction has locked are skipped.
+        page.forgettable.retain(|hold| state.locks.is_unlocked(&Lock::Hold(*hold)));
+        for hold in &page.forgettable {
+            state.tables.forget_hold(*hold);
+            state.judge.forget_hold(*hold, now);
+        }
+        Ok(Forgotten { count: page.forgettable.len(), last: page.last })
+    }
+
+    /// No run is long enough for grants to be deleted.
+    async fn forget_grants(&self, _: Option<GrantId>, _: usize) -> Result<Forgotten<GrantId>, StoreError> {
+        Ok(Forgotten { count: 0, last: None })
+    }
+
+    /// No run is long enough for costs to be deleted.
+    async fn forget_costs(&self, _: Option<&Tenant>, _: usize) -> Result<Forgotten<Tenant>, StoreError> {
+        Ok(Forgotten { count: 0, last: None })
     }
 
     async fn erase_payload(&self, _: u128) -> Result<bool, StoreError> {

@@ -63,6 +63,8 @@ impl World {
             key_kept: Span::from_secs(plan.key_kept_secs),
             // As short as the longest window allows, so that maintenance rolls up postings.
             postings_kept: Span::from_secs(25 * 3_600),
+            holds_kept: plan.holds_kept_ms.map_or(Rules::default().holds_kept, Span::from_millis),
+            ..Rules::default()
         };
         let state = State {
             random: Random::new(seed),

@@ -57,7 +57,7 @@ fn making(blobs: &[BlobId]) -> End {
 }
 
 impl World {
-    async fn rules(&self, space: &str, config: NamespaceConfig) {
+    pub(super) async fn rules(&self, space: &str, config: NamespaceConfig) {
         self.apply(Op::Blob(BlobOp::DefineNamespace { namespace: namespace(space), config })).await;
     }
 
@@ -74,7 +74,7 @@ impl World {
         started.blob
     }
 
-    async fn upload(&self, space: &str, size: u64, bytes: u8) -> BlobAnswer {
+    pub(super) async fn upload(&self, space: &str, size: u64, bytes: u8) -> BlobAnswer {
         let blob = self.start(sized(space, size)).await;
         self.upload_with(store(blob, size, bytes)).await
     }
@@ -87,12 +87,12 @@ impl World {
         self.blob(id).await.map(|blob| blob.state)
     }
 
-    async fn change(&self, op: BlobOp) -> Result<(), Refusal> {
+    pub(super) async fn change(&self, op: BlobOp) -> Result<(), Refusal> {
         self.submit(Op::Blob(op)).await.map(drop)
     }
 
     /// Dooms and collects what is due, as the collection does. Returns how many blobs it doomed and collected.
-    async fn collect(&self) -> (usize, usize) {
+    pub(super) async fn collect(&self) -> (usize, usize) {
         let mut counts = (0, 0);
         for doomed in [false, true] {
             let due = self.store.due_blobs(100).await.expect("works");

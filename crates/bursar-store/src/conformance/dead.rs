@@ -169,7 +169,7 @@ impl World {
     }
 
     /// Leases the only waiting job of a queue, which dies with an error.
-    async fn fail(&self, queue: &str, id: JobId, error: &str, message: &str) {
+    pub(super) async fn fail(&self, queue: &str, id: JobId, error: &str, message: &str) {
         let leased = self.lease(queue, 1).await;
         let dead = self.finish(id, leased[0].life.fence, failure(error, message)).await.expect("the lease is current");
         assert_eq!(dead.state, JobState::Dead);

@@ -13,7 +13,7 @@ use bursar_core::time::Span;
 use super::commands::job;
 use super::world::{World, limit, post, secs, submitted};
 
-fn mint(id: u128, payload: &str) -> (Token, Op) {
+pub(super) fn mint(id: u128, payload: &str) -> (Token, Op) {
     let token = Token::new(GrantId(id), [id as u8; 32]);
     let mint = Mint {
         id: token.id(),
@@ -26,13 +26,13 @@ fn mint(id: u128, payload: &str) -> (Token, Op) {
     (token, Op::Mint(mint))
 }
 
-fn redeem(purpose: &str, subject: &str, token: &Token) -> Op {
+pub(super) fn redeem(purpose: &str, subject: &str, token: &Token) -> Op {
     let (purpose, subject) = (Purpose::new(purpose).expect("valid"), Subject::new(subject).expect("valid"));
     let redemption = Redemption::new(purpose, subject, &token.reveal()).expect("well-formed");
     Op::Submit(Command { redeem: vec![redemption], ..Command::default() })
 }
 
-fn fault(refused: Result<Outcome, Refusal>) -> GrantFault {
+pub(super) fn fault(refused: Result<Outcome, Refusal>) -> GrantFault {
     match refused {
         Err(Refusal::Refused(violations)) => match violations.as_slice() {
             [Violation::Grant { fault, .. }] => *fault,

@@ -15,6 +15,7 @@ mod jobs;
 mod journal;
 mod mixed;
 mod queues;
+mod retention;
 mod schedules;
 mod settled;
 mod stream;
@@ -95,6 +96,9 @@ cases! {
     credentials::credentials_are_separate_from_grants,
     credentials::if_match_refuses_to_overwrite_a_change,
     credentials::idempotency_keys_work_for_schedules,
+    retention::ended_holds_are_deleted_after_their_retention,
+    retention::expired_grants_are_deleted_after_their_retention,
+    retention::unused_scopes_are_deleted_after_their_retention,
     journal::positions_have_no_gaps,
     journal::history_of_a_scope_can_be_followed_backwards,
     journal::history_links_of_tenants_are_separate,
@@ -123,6 +127,8 @@ cases! {
     settled::awaited_scopes_are_listed_once_each,
     settled::spend_of_a_lost_lease_is_charged_once,
     settled::costs_are_listed_by_day_queue_kind_and_scope,
+    retention::the_hold_of_a_job_is_kept_as_long_as_the_job,
+    retention::costs_are_deleted_after_their_retention,
     held::held_units_are_listed_by_queue_kind_and_unit,
     held::held_units_follow_the_attempts_of_a_job,
     held::held_units_may_exceed_64_bits,
@@ -154,6 +160,7 @@ cases! {
 cases! {
     /// Blobs and namespaces.
     BLOB_CASES:
+    retention::the_hold_of_a_blob_is_kept_until_it_is_collected,
     blobs::an_upload_becomes_live_and_is_found_by_its_bytes,
     blobs::a_deleted_blob_is_not_found_and_can_be_restored,
     blobs::an_upload_that_is_not_as_announced_is_refused,

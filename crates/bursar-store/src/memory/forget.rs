@@ -1,14 +1,32 @@
 //! Deletion of expired rows, and of payloads on request.
 
 use std::collections::BTreeSet;
+use std::ops::Bound;
 
-use bursar_core::id::GrantId;
+use bursar_core::grant::Grant;
+use bursar_core::hold::Hold;
+use bursar_core::id::{GrantId, HoldId};
+use bursar_core::name::Tenant;
 use bursar_core::payload::Payload;
 use bursar_core::state::{IdempotencyRowKey, QueueKey, ScopeKey};
-use bursar_core::time::Time;
+use bursar_core::time::{Span, Time};
 
 use super::Tables;
 use crate::figures::first_minute_kept;
+use crate::store::Forgotten;
+
+/// A page of holds.
+pub struct HoldPage {
+    /// Those that can be deleted.
+    pub forgettable: Vec<HoldId>,
+    /// The last one, if the page is full.
+    pub last: Option<HoldId>,
+}
+
+/// Returns the range of ids after one.
+fn after_id<K: Copy>(after: Option<K>, first: K) -> (Bound<K>, Bound<K>) {
+    (after.map_or(Bound::Included(first), Bound::Excluded), Bound::Unbounded)
+}
 
 impl Tables {
     /// Deletes expired idempotency keys, and returns them.
@@ -33,17 +51,72 @@ impl Tables {
         queues.last().filter(|_| queues.len() == limit).cloned()
     }
 
-    pub(super) fn forget_flows(&mut self, after: Option<&ScopeKey>, limit: usize, now: Time) -> Option<ScopeKey> {
+    pub(super) fn forget_scopes(
+        &mut self,
+        after: Option<&ScopeKey>,
+        limit: usize,
+        kept: Span,
+        now: Time,
+    ) -> Forgotten<ScopeKey> {
         let page = self.scopes.keys().filter(|key| after.is_none_or(|after| *key > after)).take(limit);
         let page: Vec<ScopeKey> = page.cloned().collect();
+        let mut count = 0;
         for key in &page {
-            if self.scopes.get(key).is_some_and(|row| row.is_unused_flow(&key.1, now)) {
+            if self.scopes.get(key).is_some_and(|row| row.is_unused(&key.1, kept, now)) {
                 self.scopes.remove(key);
                 self.postings.remove(key);
                 self.rollups.remove(key);
+                count += 1;
             }
         }
-        page.last().filter(|_| page.len() == limit).cloned()
+        Forgotten { count, last: page.last().filter(|_| page.len() == limit).cloned() }
+    }
+
+    /// Returns the holds that can be deleted, among at most `limit` holds after `after`.
+    pub fn forgettable_holds(&self, after: Option<HoldId>, limit: usize, kept: Span, now: Time) -> HoldPage {
+        let page: Vec<&Hold> = self.holds.range(after_id(after, HoldId(0))).map(|(_, row)| row).take(limit).collect();
+        let last = page.last().filter(|_| page.len() == limit).map(|hold| hold.id);
+        let forgettable = page.into_iter().filter(|hold| {
+            let has_job = hold.job.is_some_and(|job| self.jobs.contains_key(&job));
+            let has_blob = hold.blob.is_some_and(|blob| self.blobs.contains_key(&blob));
+            hold.is_forgettable(has_job, has_blob, kept, now)
+        });
+        HoldPage { forgettable: forgettable.map(|hold| hold.id).collect(), last }
+    }
+
+    /// Deletes a hold.
+    pub fn forget_hold(&mut self, hold: HoldId) {
+        self.holds.remove(&hold);
+    }
+
+    pub(super) fn forget_grants(
+        &mut self,
+        after: Option<GrantId>,
+        limit: usize,
+        kept: Span,
+        now: Time,
+    ) -> Forgotten<GrantId> {
+        let page: Vec<GrantId> =
+            self.grants.range(after_id(after, GrantId(0))).map(|(id, _)| *id).take(limit).collect();
+        let before = self.grants.len();
+        for id in &page {
+            if self.grants.get(id).is_some_and(|row| row.expires_at <= Grant::last_forgettable_expiry(kept, now)) {
+                self.grants.remove(id);
+                self.payloads.remove(&id.0);
+            }
+        }
+        Forgotten { count: before - self.grants.len(), last: page.last().filter(|_| page.len() == limit).copied() }
+    }
+
+    pub(super) fn forget_costs(&mut self, after: Option<&Tenant>, limit: usize, first_day: i64) -> Forgotten<Tenant> {
+        let tenant = self.costs.keys().map(|key| &key.0).find(|tenant| after.is_none_or(|after| *tenant > after));
+        let Some(tenant) = tenant.cloned() else { return Forgotten { count: 0, last: None } };
+        let old = self.costs.keys().filter(|key| key.0 == tenant && key.1 < first_day).take(limit);
+        let old: Vec<_> = old.cloned().collect();
+        for key in &old {
+            self.costs.remove(key);
+        }
+        Forgotten { count: old.len(), last: Some(tenant) }
     }
 
     pub(super) fn erase_payload(&mut self, id: u128) -> bool {

@@ -3,15 +3,15 @@
 use async_trait::async_trait;
 use bursar_core::blob::Blob;
 use bursar_core::hold::{Hold, HoldState};
-use bursar_core::id::{BlobId, HoldId, JobId};
+use bursar_core::id::{BlobId, GrantId, HoldId, JobId};
 use bursar_core::name::{FlowKey, Tenant};
 use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
 use bursar_core::time::Time;
 
 use super::MemoryStore;
 use crate::error::StoreError;
-use crate::figures::DueJobs;
-use crate::store::{Health, Maintain};
+use crate::figures::{DueJobs, first_day_kept};
+use crate::store::{Forgotten, Health, Maintain};
 use crate::verify::Report;
 
 #[async_trait]
@@ -70,8 +70,24 @@ impl Maintain for MemoryStore {
         Ok(self.tables().forget_figures(after, limit, self.clock.now()))
     }
 
-    async fn forget_flows(&self, after: Option<&ScopeKey>, limit: usize) -> Result<Option<ScopeKey>, StoreError> {
-        Ok(self.tables().forget_flows(after, limit, self.clock.now()))
+    async fn forget_scopes(&self, after: Option<&ScopeKey>, limit: usize) -> Result<Forgotten<ScopeKey>, StoreError> {
+        Ok(self.tables().forget_scopes(after, limit, self.setup.rules.scopes_kept, self.clock.now()))
+    }
+
+    async fn forget_holds(&self, after: Option<HoldId>, limit: usize) -> Result<Forgotten<HoldId>, StoreError> {
+        let (kept, now, mut tables) = (self.setup.rules.holds_kept, self.clock.now(), self.tables());
+        let page = tables.forgettable_holds(after, limit, kept, now);
+        page.forgettable.iter().for_each(|hold| tables.forget_hold(*hold));
+        Ok(Forgotten { count: page.forgettable.len(), last: page.last })
+    }
+
+    async fn forget_grants(&self, after: Option<GrantId>, limit: usize) -> Result<Forgotten<GrantId>, StoreError> {
+        Ok(self.tables().forget_grants(after, limit, self.setup.rules.grants_kept, self.clock.now()))
+    }
+
+    async fn forget_costs(&self, after: Option<&Tenant>, limit: usize) -> Result<Forgotten<Tenant>, StoreError> {
+        let first = first_day_kept(self.setup.rules.costs_kept, self.clock.now());
+        Ok(self.tables().forget_costs(after, limit, first))
     }
 
     async fn erase_payload(&self, id: u128) -> Result<bool, StoreError> {

@@ -1,13 +1,18 @@
-//! Deletes old figures per minute, the counters of groups without dead jobs, and scopes of flow keys that are unused.
+//! Deletes old figures per minute, the counters of groups without dead jobs, unused scopes, ended holds, expired grants and old costs.
 //!
 //! The scopes of a flow key are created by its first job. They are unused when no job of the key waits or runs, its rate has refilled, and
 //! nothing has happened for a day ([`FLOW_KEPT`](bursar_core::bounds::FLOW_KEPT)). The next job creates them again.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
+use bursar_core::grant::Grant;
+use bursar_core::hold::Hold;
+use bursar_core::id::{GrantId, HoldId};
+use bursar_core::name::Tenant;
 use bursar_core::scope::ScopeState;
 use bursar_core::state::{QueueKey, ScopeKey};
 use sqlx::PgConnection;
+use uuid::Uuid;
 
 use super::commit::configure_writer;
 use super::error::store_error;
@@ -16,8 +21,9 @@ use super::scopes::key_columns;
 use super::{PostgresStore, READ_COMMITTED};
 use crate::codec::{Packed, stored_name};
 use crate::error::StoreError;
-use crate::figures::first_minute_kept;
+use crate::figures::{first_day_kept, first_minute_kept};
 use crate::job_row::minute_tallies;
+use crate::store::Forgotten;
 
 /// The most figures that one call deletes.
 const FIGURES_MAX: i64 = 100_000;
@@ -73,19 +79,20 @@ impl PostgresStore {
         last.map(|(tenant, queue)| Ok((stored_name("tenant", tenant)?, stored_name("queue", queue)?))).transpose()
     }
 
-    /// Deletes unused scopes of flow keys. Finds candidates without locks, then locks these and checks them again. A scope that another
-    /// transaction has locked is in use, and is skipped.
-    pub(super) async fn delete_flows(
+    /// Deletes unused scopes. Finds candidates without locks, then locks these and checks them again. A scope that another transaction has
+    /// locked is in use, and is skipped.
+    pub(super) async fn delete_scopes(
         &self,
         after: Option<&ScopeKey>,
         limit: usize,
-    ) -> Result<Option<ScopeKey>, StoreError> {
+    ) -> Result<Forgotten<ScopeKey>, StoreError> {
         let mut tx = self.begin(READ_COMMITTED).await?;
         configure_writer(&mut tx, self.options.key_patience).await.map_err(store_error)?;
-        let now = self.time(&mut tx).await?;
+        let (kept, now) = (self.setup.rules.scopes_kept, self.time(&mut tx).await?);
         let (tenant, scope) = after.map_or(("", ""), |(tenant, scope)| (tenant.as_str(), scope.as_str()));
-        let page = "SELECT tenant, scope, CASE WHEN scope LIKE 'bursar:%' THEN state END FROM bursar.scopes
-            WHERE (tenant, scope) > ($1, $2) ORDER BY tenant, scope LIMIT $3";
+        // Scopes of queues have budgets of their own, which do not matter.
+        let page = "SELECT tenant, scope, CASE WHEN budget IS NULL OR scope LIKE 'bursar:%' THEN state END
+            FROM bursar.scopes WHERE (tenant, scope) > ($1, $2) ORDER BY tenant, scope LIMIT $3";
         let page: Vec<(String, String, Option<Vec<u8>>)> = sqlx::query_as(page)
             .bind(tenant)
             .bind(scope)
@@ -98,26 +105,27 @@ impl PostgresStore {
         for (tenant, scope, state) in page {
             let key: ScopeKey = (stored_name("tenant", tenant)?, stored_name("scope", scope)?);
             if let Some(state) = state
-                && ScopeState::unpack(&state)?.is_unused_flow(&key.1, now)
+                && ScopeState::unpack(&state)?.is_unused(&key.1, kept, now)
             {
                 unused.push(key.clone());
             }
             last = Some(key);
         }
+        let mut deleted: Vec<ScopeKey> = Vec::new();
         if !unused.is_empty() {
             let (tenants, names) = key_columns(&unused);
             let lock = "SELECT s.tenant, s.scope, s.state
                 FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS w(tenant, scope, n)
                 CROSS JOIN LATERAL (
                     SELECT s.tenant, s.scope, s.state FROM bursar.scopes s
-                    WHERE s.tenant = w.tenant AND s.scope = w.scope FOR UPDATE SKIP LOCKED) s
+                    WHERE s.tenant = w.tenant AND s.scope = w.scope AND (s.budget IS NULL OR s.scope LIKE 'bursar:%')
+                    FOR UPDATE SKIP LOCKED) s
                 ORDER BY w.n";
             let locked: Vec<(String, String, Vec<u8>)> =
                 sqlx::query_as(lock).bind(tenants).bind(names).fetch_all(&mut *tx).await.map_err(store_error)?;
-            let mut deleted: Vec<ScopeKey> = Vec::new();
             for (tenant, scope, state) in locked {
                 let key: ScopeKey = (stored_name("tenant", tenant)?, stored_name("scope", scope)?);
-                if ScopeState::unpack(&state)?.is_unused_flow(&key.1, now) {
+                if ScopeState::unpack(&state)?.is_unused(&key.1, kept, now) {
                     deleted.push(key);
                 }
             }
@@ -131,7 +139,121 @@ impl PostgresStore {
             }
         }
         tx.commit().await.map_err(store_error)?;
-        Ok(last.filter(|_| full))
+        Ok(Forgotten { count: deleted.len(), last: last.filter(|_| full) })
+    }
+
+    /// Deletes ended holds that are no longer needed. Locks the rows of the page, and skips those that another transaction has locked.
+    pub(super) async fn delete_holds(
+        &self,
+        after: Option<HoldId>,
+        limit: usize,
+    ) -> Result<Forgotten<HoldId>, StoreError> {
+        let mut tx = self.begin(READ_COMMITTED).await?;
+        configure_writer(&mut tx, self.options.key_patience).await.map_err(store_error)?;
+        let (kept, now) = (self.setup.rules.holds_kept, self.time(&mut tx).await?);
+        let page = "SELECT id, CASE WHEN state <> 0 THEN data END FROM bursar.holds WHERE id > $1 ORDER BY id LIMIT $2";
+        let page: Vec<(Uuid, Option<Vec<u8>>)> = sqlx::query_as(page)
+            .bind(Uuid::from_u128(after.map_or(0, |hold| hold.0)))
+            .bind(sql_limit(limit))
+            .fetch_all(&mut *tx)
+            .await
+            .map_err(store_error)?;
+        let last = page.last().filter(|_| page.len() == limit).map(|(id, _)| HoldId(id.as_u128()));
+        // Most of a page is too young, whatever its jobs and blobs are. A row that cannot be read is left for `verify`.
+        let is_old = |data: Option<Vec<u8>>| {
+            let hold = data.and_then(|data| Hold::unpack(&data).ok());
+            hold.is_some_and(|hold| hold.is_forgettable(false, false, kept, now))
+        };
+        let old: Vec<Uuid> = page.into_iter().filter_map(|(id, data)| is_old(data).then_some(id)).collect();
+        let mut deleted = Vec::new();
+        if !old.is_empty() {
+            let lock = "SELECT id, data FROM bursar.holds WHERE id = ANY ($1) FOR UPDATE SKIP LOCKED";
+            let locked: Vec<(Uuid, Vec<u8>)> =
+                sqlx::query_as(lock).bind(&old).fetch_all(&mut *tx).await.map_err(store_error)?;
+            let holds: Vec<Hold> = locked.iter().map(|(_, data)| Hold::unpack(data)).collect::<Result<_, _>>()?;
+            let owners = holds.iter().flat_map(|hold| [hold.job.map(|job| job.0), hold.blob.map(|blob| blob.0)]);
+            let owners: Vec<Uuid> = owners.flatten().map(Uuid::from_u128).collect();
+            let existing = "SELECT id FROM bursar.jobs WHERE id = ANY ($1) UNION ALL
+                SELECT id FROM bursar.ended_jobs WHERE id = ANY ($1) UNION ALL
+                SELECT id FROM bursar.blobs WHERE id = ANY ($1)";
+            let existing: Vec<(Uuid,)> =
+                sqlx::query_as(existing).bind(&owners).fetch_all(&mut *tx).await.map_err(store_error)?;
+            let existing: HashSet<u128> = existing.into_iter().map(|(id,)| id.as_u128()).collect();
+            let forgettable = holds.iter().filter(|hold| {
+                let has_job = hold.job.is_some_and(|job| existing.contains(&job.0));
+                let has_blob = hold.blob.is_some_and(|blob| existing.contains(&blob.0));
+                hold.is_forgettable(has_job, has_blob, kept, now)
+            });
+            deleted.extend(forgettable.map(|hold| Uuid::from_u128(hold.id.0)));
+            let delete = "DELETE FROM bursar.holds WHERE id = ANY ($1)";
+            sqlx::query(delete).bind(&deleted).execute(&mut *tx).await.map_err(store_error)?;
+        }
+        tx.commit().await.map_err(store_error)?;
+        Ok(Forgotten { count: deleted.len(), last })
+    }
+
+    /// Deletes grants that expired long ago, and their payloads.
+    pub(super) async fn delete_grants(
+        &self,
+        after: Option<GrantId>,
+        limit: usize,
+    ) -> Result<Forgotten<GrantId>, StoreError> {
+        let mut tx = self.begin(READ_COMMITTED).await?;
+        configure_writer(&mut tx, self.options.key_patience).await.map_err(store_error)?;
+        let expired = Grant::last_forgettable_expiry(self.setup.rules.grants_kept, self.time(&mut tx).await?);
+        let page = "SELECT id, expires_at <= $3 FROM bursar.grants WHERE id > $1 ORDER BY id LIMIT $2";
+        let page: Vec<(Uuid, bool)> = sqlx::query_as(page)
+            .bind(Uuid::from_u128(after.map_or(0, |grant| grant.0)))
+            .bind(sql_limit(limit))
+            .bind(expired.micros())
+            .fetch_all(&mut *tx)
+            .await
+            .map_err(store_error)?;
+        let last = page.last().filter(|_| page.len() == limit).map(|(id, _)| GrantId(id.as_u128()));
+        let old: Vec<Uuid> = page.into_iter().filter(|(_, old)| *old).map(|(id, _)| id).collect();
+        let mut deleted: Vec<(Uuid,)> = Vec::new();
+        if !old.is_empty() {
+            let delete = "DELETE FROM bursar.grants WHERE ctid = ANY (ARRAY(
+                    SELECT g.ctid FROM bursar.grants g WHERE g.id = ANY ($1) FOR UPDATE SKIP LOCKED))
+                RETURNING id";
+            deleted = sqlx::query_as(delete).bind(&old).fetch_all(&mut *tx).await.map_err(store_error)?;
+            let ids: Vec<Uuid> = deleted.iter().map(|(id,)| *id).collect();
+            let delete = "DELETE FROM bursar.payloads WHERE id = ANY ($1)";
+            sqlx::query(delete).bind(&ids).execute(&mut *tx).await.map_err(store_error)?;
+        }
+        tx.commit().await.map_err(store_error)?;
+        Ok(Forgotten { count: deleted.len(), last })
+    }
+
+    /// Deletes old costs of the next tenant that has any costs.
+    pub(super) async fn delete_costs(
+        &self,
+        after: Option<&Tenant>,
+        limit: usize,
+    ) -> Result<Forgotten<Tenant>, StoreError> {
+        let mut tx = self.begin(READ_COMMITTED).await?;
+        configure_writer(&mut tx, self.options.key_patience).await.map_err(store_error)?;
+        let first = first_day_kept(self.setup.rules.costs_kept, self.time(&mut tx).await?);
+        let tenant = "SELECT tenant FROM bursar.costs WHERE tenant > $1 ORDER BY tenant LIMIT 1";
+        let tenant: Option<(String,)> = sqlx::query_as(tenant)
+            .bind(after.map_or("", Tenant::as_str))
+            .fetch_optional(&mut *tx)
+            .await
+            .map_err(store_error)?;
+        let Some((tenant,)) = tenant else { return Ok(Forgotten { count: 0, last: None }) };
+        let delete = "DELETE FROM bursar.costs WHERE ctid = ANY (ARRAY(
+            SELECT c.ctid FROM bursar.costs c WHERE c.tenant = $1 AND c.day < $2 ORDER BY c.day LIMIT $3
+            FOR UPDATE SKIP LOCKED))";
+        let deleted = sqlx::query(delete)
+            .bind(&tenant)
+            .bind(first)
+            .bind(sql_limit(limit))
+            .execute(&mut *tx)
+            .await
+            .map_err(store_error)?;
+        tx.commit().await.map_err(store_error)?;
+        let count = usize::try_from(deleted.rows_affected()).unwrap_or(usize::MAX);
+        Ok(Forgotten { count, last: Some(stored_name("tenant", tenant)?) })
     }
 }
 

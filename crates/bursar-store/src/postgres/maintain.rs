@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bursar_core::blob::Blob;
-use bursar_core::id::{BlobId, HoldId, JobId};
+use bursar_core::id::{BlobId, GrantId, HoldId, JobId};
 use bursar_core::name::{FlowKey, Tenant};
 use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
 use bursar_core::time::Time;
@@ -19,7 +19,7 @@ use super::{PostgresStore, READ_COMMITTED, migrate};
 use crate::codec::stored_name;
 use crate::error::StoreError;
 use crate::figures::DueJobs;
-use crate::store::{Health, Maintain};
+use crate::store::{Forgotten, Health, Maintain};
 use crate::verify::Report;
 
 /// How long the store reports that it is not ready after a failed commit.
@@ -146,8 +146,20 @@ impl Maintain for PostgresStore {
         self.delete_figures(after, limit).await
     }
 
-    async fn forget_flows(&self, after: Option<&ScopeKey>, limit: usize) -> Result<Option<ScopeKey>, StoreError> {
-        self.delete_flows(after, limit).await
+    async fn forget_scopes(&self, after: Option<&ScopeKey>, limit: usize) -> Result<Forgotten<ScopeKey>, StoreError> {
+        self.delete_scopes(after, limit).await
+    }
+
+    async fn forget_holds(&self, after: Option<HoldId>, limit: usize) -> Result<Forgotten<HoldId>, StoreError> {
+        self.delete_holds(after, limit).await
+    }
+
+    async fn forget_grants(&self, after: Option<GrantId>, limit: usize) -> Result<Forgotten<GrantId>, StoreError> {
+        self.delete_grants(after, limit).await
+    }
+
+    async fn forget_costs(&self, after: Option<&Tenant>, limit: usize) -> Result<Forgotten<Tenant>, StoreError> {
+        self.delete_costs(after, limit).await
     }
 
     async fn erase_payload(&self, id: u128) -> Result<bool, StoreError> {

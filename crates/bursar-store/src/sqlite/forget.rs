@@ -1,14 +1,20 @@
-//! Deleting what is kept for a limited time: figures per minute, and unused scopes of flow keys.
+//! Deleting what is kept for a limited time: figures per minute, unused scopes, ended holds, expired grants and costs. Candidates are found
+//! in a snapshot, so that the writer is needed only if there are any.
 
+use bursar_core::grant::Grant;
+use bursar_core::hold::Hold;
+use bursar_core::id::{GrantId, HoldId};
+use bursar_core::name::Tenant;
 use bursar_core::scope::ScopeState;
 use bursar_core::state::{QueueKey, ScopeKey};
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Row, params};
 
 use super::read::scope_key;
+use super::rows::get_id;
 use super::writer::Shared;
 use crate::codec::{Packed, stored_name};
 use crate::error::StoreError;
-use crate::figures::first_minute_kept;
+use crate::figures::{first_day_kept, first_minute_kept};
 use crate::job_row::minute_tallies;
 use crate::sqlite::error::store_error;
 
@@ -44,52 +50,160 @@ pub(super) fn figures(
     Ok(at)
 }
 
-/// Returns the scopes of unused flow keys among up to `limit` scopes, and where to continue.
-pub(super) fn unused_flows(
+/// Returns the unused scopes among up to `limit` scopes, and where to continue.
+pub(super) fn unused_scopes(
     shared: &Shared,
     conn: &Connection,
     after: Option<&ScopeKey>,
     limit: usize,
 ) -> Result<(Vec<ScopeKey>, Option<ScopeKey>), StoreError> {
-    let sql = "SELECT tenant, scope, state FROM bursar_scopes WHERE (tenant, scope) > (?1, ?2)
+    let sql = "SELECT tenant, scope, state, budget IS NULL FROM bursar_scopes WHERE (tenant, scope) > (?1, ?2)
         ORDER BY tenant, scope LIMIT ?3";
     let (tenant, scope) = after.map_or(("", ""), |(tenant, scope)| (tenant.as_str(), scope.as_str()));
-    let now = shared.clock.now();
     let page = shared.rows(conn).all(sql, params![tenant, scope, limit as i64], |row| {
         let key = scope_key(row)?;
-        let internal = key.1.is_internal();
-        let unused = internal
-            && is_unused(&key, row.get_ref(2).map_err(store_error)?.as_blob().map_err(|_| not_a_blob())?, now)?;
+        let unused = is_unused(shared, &key, row, 2)?;
         Ok((key, unused))
     })?;
     let next = page.last().filter(|_| page.len() == limit).map(|(key, _)| key.clone());
     Ok((page.into_iter().filter(|(_, unused)| *unused).map(|(key, _)| key).collect(), next))
 }
 
-/// Deletes those scopes that are still unused.
-pub(super) fn flows(shared: &Shared, conn: &Connection, unused: &[ScopeKey]) -> Result<(), StoreError> {
+/// Deletes those scopes that are still unused, and returns how many.
+pub(super) fn scopes(shared: &Shared, conn: &Connection, unused: &[ScopeKey]) -> Result<usize, StoreError> {
     let rows = shared.rows(conn);
-    let now = shared.clock.now();
+    let mut count = 0;
     for key in unused {
         let params = params![key.0.as_str(), key.1.as_str()];
-        let sql = "SELECT state FROM bursar_scopes WHERE tenant = ?1 AND scope = ?2";
-        let found = rows.all(sql, params, |row| {
-            is_unused(key, row.get_ref(0).map_err(store_error)?.as_blob().map_err(|_| not_a_blob())?, now)
-        })?;
+        let sql = "SELECT state, budget IS NULL FROM bursar_scopes WHERE tenant = ?1 AND scope = ?2";
+        let found = rows.all(sql, params, |row| is_unused(shared, key, row, 0))?;
         if found == [true] {
             for table in ["bursar_scopes", "bursar_postings", "bursar_rollups"] {
                 let delete = format!("DELETE FROM {table} WHERE tenant = ?1 AND scope = ?2");
                 conn.prepare_cached(&delete).and_then(|mut delete| delete.execute(params)).map_err(store_error)?;
             }
+            count += 1;
+        }
+    }
+    Ok(count)
+}
+
+/// Returns whether a scope is unused. Its state and whether it has no budget are in two columns from `column` on.
+fn is_unused(shared: &Shared, key: &ScopeKey, row: &Row<'_>, column: usize) -> Result<bool, StoreError> {
+    // Scopes of queues have budgets of their own, which do not matter.
+    if !key.1.is_internal() && !row.get::<_, bool>(column + 1).map_err(store_error)? {
+        return Ok(false);
+    }
+    let state = row.get_ref(column).map_err(store_error)?;
+    let state = state.as_blob().map_err(|_| StoreError::corrupt("scope", "its state is not a blob"))?;
+    Ok(ScopeState::unpack(state)?.is_unused(&key.1, shared.setup.rules.scopes_kept, shared.clock.now()))
+}
+
+/// Whether the job of a hold exists.
+const HAS_JOB: &str = "SELECT EXISTS (SELECT 1 FROM bursar_jobs WHERE id = ?1)
+    OR EXISTS (SELECT 1 FROM bursar_ended_jobs WHERE id = ?1)";
+/// Whether the blob of a hold exists.
+const HAS_BLOB: &str = "SELECT EXISTS (SELECT 1 FROM bursar_blobs WHERE id = ?1)";
+
+/// Returns the holds that can be deleted among up to `limit` holds, and where to continue.
+pub(super) fn forgettable_holds(
+    shared: &Shared,
+    conn: &Connection,
+    after: Option<HoldId>,
+    limit: usize,
+) -> Result<(Vec<HoldId>, Option<HoldId>), StoreError> {
+    let sql = "SELECT id, CASE WHEN state <> 0 THEN data END FROM bursar_holds WHERE id > ?1 ORDER BY id LIMIT ?2";
+    let after = after.unwrap_or(HoldId(0)).0.to_be_bytes();
+    let page = shared.rows(conn).all(sql, params![after, limit as i64], |row| {
+        let data = row.get::<_, Option<Vec<u8>>>(1).map_err(store_error)?;
+        // A row that cannot be read is left for `verify`, and does not keep others.
+        let forgettable = match data.map(|data| Hold::unpack(&data)) {
+            Some(Ok(hold)) => is_forgettable(shared, conn, &hold)?,
+            Some(Err(_)) | None => false,
+        };
+        Ok((HoldId(get_id(row, 0).map_err(store_error)?), forgettable))
+    })?;
+    let last = page.last().filter(|_| page.len() == limit).map(|(id, _)| *id);
+    Ok((page.into_iter().filter(|(_, forgettable)| *forgettable).map(|(id, _)| id).collect(), last))
+}
+
+/// Deletes those holds that can still be deleted, and returns how many: a late commit may have changed one meanwhile.
+pub(super) fn holds(shared: &Shared, conn: &Connection, found: &[HoldId]) -> Result<usize, StoreError> {
+    let rows = shared.rows(conn);
+    let mut count = 0;
+    for hold in found {
+        let id = hold.0.to_be_bytes();
+        let read = |row: &Row<'_>| Hold::unpack(&row.get::<_, Vec<u8>>(0).map_err(store_error)?);
+        let row = rows.all("SELECT data FROM bursar_holds WHERE id = ?1", [id], read)?.pop();
+        if row.is_some_and(|hold| is_forgettable(shared, conn, &hold).unwrap_or(false)) {
+            let delete = "DELETE FROM bursar_holds WHERE id = ?1";
+            conn.prepare_cached(delete).and_then(|mut delete| delete.execute([id])).map_err(store_error)?;
+            count += 1;
+        }
+    }
+    Ok(count)
+}
+
+fn is_forgettable(shared: &Shared, conn: &Connection, hold: &Hold) -> Result<bool, StoreError> {
+    let exists = |sql: &str, id: u128| -> Result<bool, StoreError> {
+        let mut statement = conn.prepare_cached(sql).map_err(store_error)?;
+        statement.query_row([id.to_be_bytes()], |row| row.get(0)).map_err(store_error)
+    };
+    let has_job = hold.job.map_or(Ok(false), |job| exists(HAS_JOB, job.0))?;
+    let has_blob = hold.blob.map_or(Ok(false), |blob| exists(HAS_BLOB, blob.0))?;
+    Ok(hold.is_forgettable(has_job, has_blob, shared.setup.rules.holds_kept, shared.clock.now()))
+}
+
+/// Returns the grants that can be deleted among up to `limit` grants, and where to continue. A grant that has expired never changes
+/// in a way that matters here.
+pub(super) fn forgettable_grants(
+    shared: &Shared,
+    conn: &Connection,
+    after: Option<GrantId>,
+    limit: usize,
+) -> Result<(Vec<GrantId>, Option<GrantId>), StoreError> {
+    let last = Grant::last_forgettable_expiry(shared.setup.rules.grants_kept, shared.clock.now());
+    let sql = "SELECT id, expires_at <= ?3 FROM bursar_grants WHERE id > ?1 ORDER BY id LIMIT ?2";
+    let after = after.unwrap_or(GrantId(0)).0.to_be_bytes();
+    let page = shared.rows(conn).all(sql, params![after, limit as i64, last.micros()], |row| {
+        Ok((GrantId(get_id(row, 0).map_err(store_error)?), row.get::<_, bool>(1).map_err(store_error)?))
+    })?;
+    let next = page.last().filter(|_| page.len() == limit).map(|(id, _)| *id);
+    Ok((page.into_iter().filter(|(_, forgettable)| *forgettable).map(|(id, _)| id).collect(), next))
+}
+
+/// Deletes grants and their payloads.
+pub(super) fn grants(conn: &Connection, found: &[GrantId]) -> Result<(), StoreError> {
+    for grant in found {
+        for delete in ["DELETE FROM bursar_grants WHERE id = ?1", "DELETE FROM bursar_payloads WHERE id = ?1"] {
+            let mut delete = conn.prepare_cached(delete).map_err(store_error)?;
+            delete.execute([grant.0.to_be_bytes()]).map_err(store_error)?;
         }
     }
     Ok(())
 }
 
-fn is_unused(key: &ScopeKey, state: &[u8], now: bursar_core::time::Time) -> Result<bool, StoreError> {
-    Ok(ScopeState::unpack(state)?.is_unused_flow(&key.1, now))
+/// Returns the next tenant with costs, and whether some of them are too old.
+pub(super) fn tenant_with_costs(
+    shared: &Shared,
+    conn: &Connection,
+    after: Option<&Tenant>,
+) -> Result<Option<(Tenant, bool)>, StoreError> {
+    let sql = "SELECT tenant, day < ?2 FROM bursar_costs WHERE tenant > ?1 ORDER BY tenant, day LIMIT 1";
+    let first = first_day_kept(shared.setup.rules.costs_kept, shared.clock.now());
+    let found = shared.rows(conn).all(sql, params![after.map_or("", Tenant::as_str), first], |row| {
+        let tenant = stored_name("tenant", row.get::<_, String>(0).map_err(store_error)?)?;
+        Ok((tenant, row.get::<_, bool>(1).map_err(store_error)?))
+    })?;
+    Ok(found.into_iter().next())
 }
 
-fn not_a_blob() -> StoreError {
-    StoreError::corrupt("scope", "its state is not a blob")
+/// Deletes costs of a tenant that are too old.
+pub(super) fn costs(shared: &Shared, conn: &Connection, tenant: &Tenant, limit: usize) -> Result<usize, StoreError> {
+    let delete = "DELETE FROM bursar_costs WHERE (tenant, day, queue, kind, scope) IN (
+        SELECT tenant, day, queue, kind, scope FROM bursar_costs WHERE tenant = ?1 AND day < ?2
+        ORDER BY day, queue, kind, scope LIMIT ?3)";
+    let first = first_day_kept(shared.setup.rules.costs_kept, shared.clock.now());
+    let mut delete = conn.prepare_cached(delete).map_err(store_error)?;
+    delete.execute(params![tenant.as_str(), first, limit as i64]).map_err(store_error)
 }

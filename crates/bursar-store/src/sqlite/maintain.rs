@@ -4,7 +4,7 @@ use std::sync::PoisonError;
 
 use async_trait::async_trait;
 use bursar_core::blob::Blob;
-use bursar_core::id::{BlobId, HoldId, JobId};
+use bursar_core::id::{BlobId, GrantId, HoldId, JobId};
 use bursar_core::name::{FlowKey, Tenant};
 use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
 use bursar_core::time::Time;
@@ -18,7 +18,7 @@ use super::{READERS, SqliteStore, blobs, forget, jobs, rebuild, schedules, schem
 use crate::codec::stored_name;
 use crate::error::StoreError;
 use crate::figures::DueJobs;
-use crate::store::{Health, Maintain};
+use crate::store::{Forgotten, Health, Maintain};
 use crate::verify::Report;
 
 #[async_trait]
@@ -82,16 +82,51 @@ impl Maintain for SqliteStore {
         self.writer()?.call(move |writer| writer.transaction(work)).await
     }
 
-    async fn forget_flows(&self, after: Option<&ScopeKey>, limit: usize) -> Result<Option<ScopeKey>, StoreError> {
+    async fn forget_scopes(&self, after: Option<&ScopeKey>, limit: usize) -> Result<Forgotten<ScopeKey>, StoreError> {
         let after = after.cloned();
         let unused =
-            move |shared: &Shared, conn: &Connection| forget::unused_flows(shared, conn, after.as_ref(), limit);
-        let (unused, next) = self.in_snapshot(unused).await?;
-        if !unused.is_empty() {
-            let work = move |shared: &Shared, conn: &Connection| forget::flows(shared, conn, &unused);
+            move |shared: &Shared, conn: &Connection| forget::unused_scopes(shared, conn, after.as_ref(), limit);
+        let (unused, last) = self.in_snapshot(unused).await?;
+        if unused.is_empty() {
+            return Ok(Forgotten { count: 0, last });
+        }
+        let work = move |shared: &Shared, conn: &Connection| forget::scopes(shared, conn, &unused);
+        let count = self.writer()?.call(move |writer| writer.transaction(work)).await?;
+        Ok(Forgotten { count, last })
+    }
+
+    async fn forget_holds(&self, after: Option<HoldId>, limit: usize) -> Result<Forgotten<HoldId>, StoreError> {
+        let found = move |shared: &Shared, conn: &Connection| forget::forgettable_holds(shared, conn, after, limit);
+        let (found, last) = self.in_snapshot(found).await?;
+        if found.is_empty() {
+            return Ok(Forgotten { count: 0, last });
+        }
+        let work = move |shared: &Shared, conn: &Connection| forget::holds(shared, conn, &found);
+        let count = self.writer()?.call(move |writer| writer.transaction(work)).await?;
+        Ok(Forgotten { count, last })
+    }
+
+    async fn forget_grants(&self, after: Option<GrantId>, limit: usize) -> Result<Forgotten<GrantId>, StoreError> {
+        let found = move |shared: &Shared, conn: &Connection| forget::forgettable_grants(shared, conn, after, limit);
+        let (found, last) = self.in_snapshot(found).await?;
+        let count = found.len();
+        if count > 0 {
+            let work = move |_: &Shared, conn: &Connection| forget::grants(conn, &found);
             self.writer()?.call(move |writer| writer.transaction(work)).await?;
         }
-        Ok(next)
+        Ok(Forgotten { count, last })
+    }
+
+    async fn forget_costs(&self, after: Option<&Tenant>, limit: usize) -> Result<Forgotten<Tenant>, StoreError> {
+        let after = after.cloned();
+        let found = move |shared: &Shared, conn: &Connection| forget::tenant_with_costs(shared, conn, after.as_ref());
+        let Some((tenant, has_old)) = self.in_snapshot(found).await? else {
+            return Ok(Forgotten { count: 0, last: None });
+        };
+        let old = tenant.clone();
+        let work = move |shared: &Shared, conn: &Connection| forget::costs(shared, conn, &old, limit);
+        let count = if has_old { self.writer()?.call(move |writer| writer.transaction(work)).await? } else { 0 };
+        Ok(Forgotten { count, last: Some(tenant) })
     }
 
     async fn erase_payload(&self, id: u128) -> Result<bool, StoreError> {

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use bursar_core::blob::Blob;
-use bursar_core::id::{BlobId, HoldId, JobId};
+use bursar_core::id::{BlobId, GrantId, HoldId, JobId};
 use bursar_core::name::{FlowKey, Tenant};
 use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
 use bursar_core::time::Time;
@@ -45,8 +45,14 @@ pub trait Maintain: Send + Sync + 'static {
     /// Deletes the per-minute figures that are too old, of at most `limit` queues after `after`. Returns the last of these queues, `None` at
     /// the end.
     async fn forget_figures(&self, after: Option<&QueueKey>, limit: usize) -> Result<Option<QueueKey>, StoreError>;
-    /// Deletes unused scopes of flow keys, among at most `limit` scopes after `after`. Returns the last of these scopes, `None` at the end.
-    async fn forget_flows(&self, after: Option<&ScopeKey>, limit: usize) -> Result<Option<ScopeKey>, StoreError>;
+    /// Deletes unused scopes, among at most `limit` scopes after `after`.
+    async fn forget_scopes(&self, after: Option<&ScopeKey>, limit: usize) -> Result<Forgotten<ScopeKey>, StoreError>;
+    /// Deletes ended holds that are no longer needed, among at most `limit` holds after `after`.
+    async fn forget_holds(&self, after: Option<HoldId>, limit: usize) -> Result<Forgotten<HoldId>, StoreError>;
+    /// Deletes grants and credentials that expired long ago, among at most `limit` after `after`.
+    async fn forget_grants(&self, after: Option<GrantId>, limit: usize) -> Result<Forgotten<GrantId>, StoreError>;
+    /// Deletes at most `limit` costs that are too old, of the first tenant after `after` that has any costs.
+    async fn forget_costs(&self, after: Option<&Tenant>, limit: usize) -> Result<Forgotten<Tenant>, StoreError>;
     /// Deletes a payload that is stored apart from the journal. Returns false if there is none.
     async fn erase_payload(&self, id: u128) -> Result<bool, StoreError>;
 
@@ -62,6 +68,15 @@ pub trait Maintain: Send + Sync + 'static {
     async fn health(&self) -> Result<Health, StoreError>;
     /// Stops all background work. Every later call fails with `Closed`.
     async fn close(&self);
+}
+
+/// The result of a step that deletes rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forgotten<K> {
+    /// The number of deleted rows.
+    pub count: usize,
+    /// The last key of the step, from which the next one continues; `None` at the end.
+    pub last: Option<K>,
 }
 
 /// The state of a database.

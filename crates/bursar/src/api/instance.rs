@@ -33,7 +33,7 @@ use crate::api::schedules::Schedules;
 use crate::engine::{Counters, Engine, EngineOptions, Vitals};
 use crate::error::Error;
 use crate::ids::RandomIds;
-use crate::maintenance::{self, Swept, Tended};
+use crate::maintenance::{self, Removed, RemovedCounts, Swept, Tended};
 use crate::observed::{Observed, RefusalCount, WorkerSeen};
 use crate::wakeup::{BudgetWaiters, Feed, LeaseWaiters, Notices};
 
@@ -53,6 +53,7 @@ pub(crate) struct Inner {
     pub(crate) lease_waiters: Arc<LeaseWaiters>,
     pub(crate) budget_waiters: Arc<BudgetWaiters>,
     pub(crate) observed: Arc<Observed>,
+    pub(crate) removed: RemovedCounts,
     pub(crate) rules: Rules,
     /// Permits for reservations on PostgreSQL, each of which takes a connection.
     reservations: Semaphore,
@@ -284,10 +285,15 @@ impl Bursar {
         maintenance::sweep(&self.inner.store, &self.inner.engine, limit).await
     }
 
-    /// Tidies all scopes once: updates the balances of idle scopes and rolls up old postings. Also deletes expired
-    /// idempotency keys, old queue figures and unused flow keys.
+    /// Tidies all scopes once: updates the balances of idle scopes and rolls up old postings. Also deletes what was kept
+    /// for long enough ([`Rules`]): idempotency keys, ended holds, expired grants, costs, queue figures and unused scopes.
     pub async fn tidy(&self) -> Result<(), Error> {
-        maintenance::tidy_all(&self.inner.store, &self.inner.engine).await
+        maintenance::tidy_all(&self.inner).await
+    }
+
+    /// Returns how many rows this process has deleted because they were kept for long enough, over all tenants.
+    pub fn removed(&self) -> Removed {
+        self.inner.removed.get()
     }
 
     /// Maintains jobs once, at most `limit` of each kind: takes back expired leases, resumes jobs whose budget admits them
@@ -387,6 +393,7 @@ impl Bursar {
             lease_waiters,
             budget_waiters,
             observed,
+            removed: RemovedCounts::default(),
             rules,
             reservations: Semaphore::new(RESERVATIONS_MAX),
             lock_timeout,

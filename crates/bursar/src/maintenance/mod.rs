@@ -4,6 +4,7 @@
 mod bulk;
 mod holds;
 pub(crate) mod jobs;
+mod retention;
 pub(crate) mod retry_on_drop;
 mod schedules;
 mod scopes;
@@ -18,10 +19,11 @@ pub use self::holds::Swept;
 pub(crate) use self::holds::sweep;
 pub use self::jobs::Tended;
 pub(crate) use self::jobs::tend;
+pub use self::retention::Removed;
+pub(crate) use self::retention::RemovedCounts;
 pub(crate) use self::schedules::tick;
-use self::scopes::Cursors;
-pub(crate) use self::scopes::tidy_all;
 use crate::api::instance::Inner;
+use crate::error::Error;
 
 /// The default interval at which holds are swept and scopes tidied.
 pub(crate) const SWEEP_EVERY: Duration = Duration::from_secs(5);
@@ -64,16 +66,24 @@ pub(crate) fn spawn(inner: Weak<Inner>, sweep_every: Duration, rescue_every: Dur
         };
         let scopes = async {
             let mut ticks = interval(sweep_every);
-            let mut cursors = Cursors::default();
+            let (mut tidied, mut cursors) = (None, retention::Cursors::default());
             loop {
                 ticks.tick().await;
                 let Some(inner) = inner.upgrade() else { return };
                 if let Err(error) = holds::sweep_all(&inner.store, &inner.engine).await {
                     tracing::warn!(%error, "recording expired holds failed, retrying");
                 }
-                scopes::tidy_next(&inner.store, &inner.engine, &mut cursors).await;
+                scopes::tidy_next(&inner.store, &inner.engine, &mut tidied).await;
+                retention::remove_next(&inner.store, &inner.removed, &mut cursors).await;
             }
         };
         join3(jobs, schedules, scopes).await;
     })
+}
+
+/// Tidies every scope, and deletes what was kept for long enough. An error of a scope is returned only after everything else is done.
+pub(crate) async fn tidy_all(inner: &Inner) -> Result<(), Error> {
+    let tidied = scopes::tidy_all(&inner.store, &inner.engine).await;
+    retention::remove_all(&inner.store, &inner.removed).await?;
+    tidied
 }

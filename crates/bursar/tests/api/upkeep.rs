@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bursar::sqlx::{self, Connection};
-use bursar::{HoldId, HoldState, Rules, Span};
+use bursar::{HoldId, HoldState, Payload, Removed, Rules, Span};
 
 use crate::home::{self, Home, Place, on_both_engines};
 
@@ -11,6 +11,7 @@ on_both_engines! {
     a_corrupt_hold_does_not_stop_the_sweep_of_others,
     a_corrupt_scope_does_not_stop_the_tidying_of_others,
     maintenance_steps_are_independent,
+    rows_are_deleted_after_their_retention,
 }
 
 /// Places a hold on each scope, which expires in a second.
@@ -108,4 +109,23 @@ async fn positions_are_assigned_without_readers() {
     home.budgets(&["a"]).await;
     until(async || home.count("journal_new").await == 0).await;
     assert_eq!(home.count("journal_order").await, 1);
+}
+
+async fn rows_are_deleted_after_their_retention(place: Place) {
+    let rules = Rules { holds_kept: Span::from_days(2), grants_kept: Span::from_days(3), ..Rules::default() };
+    let home = place.open_with(|options| options.rules(rules)).await;
+    let holds = short_holds(&home, &["a", "b", "c"]).await;
+    home.bursar.grants().mint("upload", "session-1", Payload::default(), Duration::from_secs(60)).await.unwrap();
+    home.clock.advance(Span::from_secs(61));
+    assert_eq!(home.bursar.sweep(500).await.unwrap().expired_count, 3);
+    damage_hold(&home, holds[1]).await;
+    home.clock.advance(Span::from_days(2));
+    home.bursar.tidy().await.unwrap();
+    let found = async |hold| home.bursar.ledger().find(hold).await;
+    assert!(found(holds[0]).await.unwrap().is_none() && found(holds[2]).await.unwrap().is_none());
+    assert!(found(holds[1]).await.is_err(), "a corrupt row stays, and keeps no other");
+    assert_eq!(home.bursar.removed(), Removed { holds: 2, ..Removed::default() });
+    home.clock.advance(Span::from_days(1));
+    home.bursar.tidy().await.unwrap();
+    assert_eq!(home.bursar.removed(), Removed { holds: 2, grants: 1, ..Removed::default() });
 }
