@@ -115,6 +115,9 @@ pub(crate) struct Retention {
     pub(crate) hold_ttl_max: Duration,
     pub(crate) key_kept: Duration,
     pub(crate) postings_kept: Duration,
+    pub(crate) holds_kept: Duration,
+    pub(crate) grants_kept: Duration,
+    pub(crate) costs_kept: Duration,
 }
 
 impl Default for Config {
@@ -148,6 +151,9 @@ impl Default for Config {
                 hold_ttl_max: rules.hold_ttl_max.into(),
                 key_kept: rules.key_kept.into(),
                 postings_kept: rules.postings_kept.into(),
+                holds_kept: rules.holds_kept.into(),
+                grants_kept: rules.grants_kept.into(),
+                costs_kept: rules.costs_kept.into(),
             },
             blobs: BlobStorage::default(),
             meter: None,
@@ -165,12 +171,16 @@ impl Config {
             answer_within: self.postgres.answer,
             ..PostgresOptions::default()
         };
-        let Retention { hold_ttl, hold_ttl_max, key_kept, postings_kept } = self.rules;
+        let Retention { hold_ttl, hold_ttl_max, key_kept, postings_kept, holds_kept, grants_kept, costs_kept } =
+            self.rules;
         let rules = Rules {
             hold_ttl: hold_ttl.into(),
             hold_ttl_max: hold_ttl_max.into(),
             key_kept: key_kept.into(),
             postings_kept: postings_kept.into(),
+            holds_kept: holds_kept.into(),
+            grants_kept: grants_kept.into(),
+            costs_kept: costs_kept.into(),
         };
         Bursar::options(url)
             .rules(rules)

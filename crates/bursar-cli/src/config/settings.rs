@@ -261,11 +261,6 @@ const SETTINGS: &[Setting] = &[
         millis(DAY, KEPT_MAX, |c| &mut c.rules.costs_kept),
         "time that the daily costs of jobs are kept",
     ),
-    Setting::new(
-        "rules.scopes_kept_ms",
-        millis(HOUR, KEPT_MAX, |c| &mut c.rules.scopes_kept),
-        "time that a scope without a budget is kept, if nothing was ever spent on it",
-    ),
 ];
 
 /// Formats the table of `docs/configuration.md`.

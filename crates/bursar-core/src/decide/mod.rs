@@ -67,8 +67,6 @@ pub struct Rules {
     pub grants_kept: Span,
     /// How long the costs of jobs are kept.
     pub costs_kept: Span,
-    /// How long a scope is kept that has no budget and on which nothing was ever spent.
-    pub scopes_kept: Span,
 }
 
 impl Default for Rules {
@@ -81,7 +79,6 @@ impl Default for Rules {
             holds_kept: Span::from_days(90),
             grants_kept: Span::from_days(30),
             costs_kept: Span::from_days(400),
-            scopes_kept: Span::from_days(90),
         }
     }
 }

@@ -27,7 +27,7 @@ use crate::job::{Job, JobState, QueueConfig};
 use crate::name::{FlowKey, Queue, Scope};
 use crate::scope::{Line, ScopeState};
 use crate::state::{LineKey, ScopeKey};
-use crate::time::{Span, Time};
+use crate::time::Time;
 
 /// The position of a job in the line of its flow key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -73,17 +73,13 @@ impl FlowScopes {
 }
 
 impl ScopeState {
-    /// Returns whether its row can be deleted; the next use creates it again. No job waits or runs, nothing is held, buckets
-    /// are full, and that for some time: [`FLOW_KEPT`] for the scope of a flow key; `kept` for one that has no budget and on
-    /// which nothing was ever spent.
-    pub fn is_unused(&self, scope: &Scope, kept: Span, now: Time) -> bool {
+    /// Returns whether its row can be deleted; the next use creates it again. It is the scope of a flow key that has been
+    /// unused for [`FLOW_KEPT`], or no event has touched it: it was created only to be locked, by a request that was refused.
+    /// No job waits or runs, nothing is held, and buckets are full. Other scopes stay, because their events are numbered.
+    pub fn is_unused(&self, scope: &Scope, now: Time) -> bool {
         let of_key = scope.is_internal() && scope.as_str().contains('\t');
-        let kept = if of_key { FLOW_KEPT } else { kept };
-        // A row without events has only counted waiting jobs, so it need not be kept.
-        let unused_long_enough = self.version == 0 || self.seen.after(kept) <= now;
-        let empty = !scope.is_internal() && self.budget.is_none() && self.gross == 0 && self.frozen.is_none();
-        let waits = self.line != Line::default() || self.awaited != 0 || self.below.iter().any(|count| *count != 0);
-        (of_key || empty) && unused_long_enough && !waits && self.is_at_rest(now)
+        let unused = self.version == 0 || of_key && self.seen.after(FLOW_KEPT) <= now;
+        unused && self.line == Line::default() && self.awaited == 0 && self.is_at_rest(now)
     }
 }
 

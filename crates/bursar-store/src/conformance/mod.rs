@@ -98,7 +98,7 @@ cases! {
     credentials::idempotency_keys_work_for_schedules,
     retention::ended_holds_are_deleted_after_their_retention,
     retention::expired_grants_are_deleted_after_their_retention,
-    retention::unused_scopes_are_deleted_after_their_retention,
+    retention::scopes_without_events_are_deleted,
     journal::positions_have_no_gaps,
     journal::history_of_a_scope_can_be_followed_backwards,
     journal::history_links_of_tenants_are_separate,

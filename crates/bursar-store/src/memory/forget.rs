@@ -51,18 +51,12 @@ impl Tables {
         queues.last().filter(|_| queues.len() == limit).cloned()
     }
 
-    pub(super) fn forget_scopes(
-        &mut self,
-        after: Option<&ScopeKey>,
-        limit: usize,
-        kept: Span,
-        now: Time,
-    ) -> Forgotten<ScopeKey> {
+    pub(super) fn forget_scopes(&mut self, after: Option<&ScopeKey>, limit: usize, now: Time) -> Forgotten<ScopeKey> {
         let page = self.scopes.keys().filter(|key| after.is_none_or(|after| *key > after)).take(limit);
         let page: Vec<ScopeKey> = page.cloned().collect();
         let mut count = 0;
         for key in &page {
-            if self.scopes.get(key).is_some_and(|row| row.is_unused(&key.1, kept, now)) {
+            if self.scopes.get(key).is_some_and(|row| row.is_unused(&key.1, now)) {
                 self.scopes.remove(key);
                 self.postings.remove(key);
                 self.rollups.remove(key);

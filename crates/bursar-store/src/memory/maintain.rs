@@ -71,7 +71,7 @@ impl Maintain for MemoryStore {
     }
 
     async fn forget_scopes(&self, after: Option<&ScopeKey>, limit: usize) -> Result<Forgotten<ScopeKey>, StoreError> {
-        Ok(self.tables().forget_scopes(after, limit, self.setup.rules.scopes_kept, self.clock.now()))
+        Ok(self.tables().forget_scopes(after, limit, self.clock.now()))
     }
 
     async fn forget_holds(&self, after: Option<HoldId>, limit: usize) -> Result<Forgotten<HoldId>, StoreError> {

@@ -88,10 +88,9 @@ impl PostgresStore {
     ) -> Result<Forgotten<ScopeKey>, StoreError> {
         let mut tx = self.begin(READ_COMMITTED).await?;
         configure_writer(&mut tx, self.options.key_patience).await.map_err(store_error)?;
-        let (kept, now) = (self.setup.rules.scopes_kept, self.time(&mut tx).await?);
+        let now = self.time(&mut tx).await?;
         let (tenant, scope) = after.map_or(("", ""), |(tenant, scope)| (tenant.as_str(), scope.as_str()));
-        // Scopes of queues have budgets of their own, which do not matter.
-        let page = "SELECT tenant, scope, CASE WHEN budget IS NULL OR scope LIKE 'bursar:%' THEN state END
+        let page = "SELECT tenant, scope, CASE WHEN version = 0 OR scope LIKE 'bursar:%' THEN state END
             FROM bursar.scopes WHERE (tenant, scope) > ($1, $2) ORDER BY tenant, scope LIMIT $3";
         let page: Vec<(String, String, Option<Vec<u8>>)> = sqlx::query_as(page)
             .bind(tenant)
@@ -105,7 +104,7 @@ impl PostgresStore {
         for (tenant, scope, state) in page {
             let key: ScopeKey = (stored_name("tenant", tenant)?, stored_name("scope", scope)?);
             if let Some(state) = state
-                && ScopeState::unpack(&state)?.is_unused(&key.1, kept, now)
+                && ScopeState::unpack(&state)?.is_unused(&key.1, now)
             {
                 unused.push(key.clone());
             }
@@ -118,14 +117,13 @@ impl PostgresStore {
                 FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS w(tenant, scope, n)
                 CROSS JOIN LATERAL (
                     SELECT s.tenant, s.scope, s.state FROM bursar.scopes s
-                    WHERE s.tenant = w.tenant AND s.scope = w.scope AND (s.budget IS NULL OR s.scope LIKE 'bursar:%')
-                    FOR UPDATE SKIP LOCKED) s
+                    WHERE s.tenant = w.tenant AND s.scope = w.scope FOR UPDATE SKIP LOCKED) s
                 ORDER BY w.n";
             let locked: Vec<(String, String, Vec<u8>)> =
                 sqlx::query_as(lock).bind(tenants).bind(names).fetch_all(&mut *tx).await.map_err(store_error)?;
             for (tenant, scope, state) in locked {
                 let key: ScopeKey = (stored_name("tenant", tenant)?, stored_name("scope", scope)?);
-                if ScopeState::unpack(&state)?.is_unused(&key.1, kept, now) {
+                if ScopeState::unpack(&state)?.is_unused(&key.1, now) {
                     deleted.push(key);
                 }
             }

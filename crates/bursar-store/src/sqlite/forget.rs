@@ -57,7 +57,7 @@ pub(super) fn unused_scopes(
     after: Option<&ScopeKey>,
     limit: usize,
 ) -> Result<(Vec<ScopeKey>, Option<ScopeKey>), StoreError> {
-    let sql = "SELECT tenant, scope, state, budget IS NULL FROM bursar_scopes WHERE (tenant, scope) > (?1, ?2)
+    let sql = "SELECT tenant, scope, state FROM bursar_scopes WHERE (tenant, scope) > (?1, ?2)
         ORDER BY tenant, scope LIMIT ?3";
     let (tenant, scope) = after.map_or(("", ""), |(tenant, scope)| (tenant.as_str(), scope.as_str()));
     let page = shared.rows(conn).all(sql, params![tenant, scope, limit as i64], |row| {
@@ -75,7 +75,7 @@ pub(super) fn scopes(shared: &Shared, conn: &Connection, unused: &[ScopeKey]) ->
     let mut count = 0;
     for key in unused {
         let params = params![key.0.as_str(), key.1.as_str()];
-        let sql = "SELECT state, budget IS NULL FROM bursar_scopes WHERE tenant = ?1 AND scope = ?2";
+        let sql = "SELECT state FROM bursar_scopes WHERE tenant = ?1 AND scope = ?2";
         let found = rows.all(sql, params, |row| is_unused(shared, key, row, 0))?;
         if found == [true] {
             for table in ["bursar_scopes", "bursar_postings", "bursar_rollups"] {
@@ -88,15 +88,11 @@ pub(super) fn scopes(shared: &Shared, conn: &Connection, unused: &[ScopeKey]) ->
     Ok(count)
 }
 
-/// Returns whether a scope is unused. Its state and whether it has no budget are in two columns from `column` on.
+/// Returns whether a scope with its state in this column is unused.
 fn is_unused(shared: &Shared, key: &ScopeKey, row: &Row<'_>, column: usize) -> Result<bool, StoreError> {
-    // Scopes of queues have budgets of their own, which do not matter.
-    if !key.1.is_internal() && !row.get::<_, bool>(column + 1).map_err(store_error)? {
-        return Ok(false);
-    }
     let state = row.get_ref(column).map_err(store_error)?;
     let state = state.as_blob().map_err(|_| StoreError::corrupt("scope", "its state is not a blob"))?;
-    Ok(ScopeState::unpack(state)?.is_unused(&key.1, shared.setup.rules.scopes_kept, shared.clock.now()))
+    Ok(ScopeState::unpack(state)?.is_unused(&key.1, shared.clock.now()))
 }
 
 /// Whether the job of a hold exists.
