@@ -6,7 +6,7 @@ CARGO = cargo
 .PHONY: help setup check test browser sdks fmt bench-peers schemathesis attack container
 
 help:
-	@echo 'make setup   install what the tests need: a C compiler, PostgreSQL, curl, jq, Node.js, Python and Chromium'
+	@echo 'make setup   install what the tests need: a C compiler, PostgreSQL, PgBouncer, curl, jq, Node.js, Python and Chromium'
 	@echo 'make check   check format, lints, documentation, tidy rules and dependencies'
 	@echo 'make test    run setup, then every test and example'
 	@echo 'make sdks    test the SDKs and their workers, with the debug build'
@@ -24,6 +24,7 @@ setup:
 	need=''; \
 	command -v cc >/dev/null 2>&1 || need='build-essential'; \
 	ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || need="$$need postgresql"; \
+	[ -x /usr/sbin/pgbouncer ] || need="$$need pgbouncer"; \
 	command -v curl >/dev/null 2>&1 || need="$$need curl"; \
 	command -v jq >/dev/null 2>&1 || need="$$need jq"; \
 	command -v node >/dev/null 2>&1 || need="$$need nodejs"; \

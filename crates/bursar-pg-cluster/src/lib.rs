@@ -1,4 +1,4 @@
-//! A throwaway PostgreSQL server that stops when the process that started it ends.
+//! A throwaway PostgreSQL server that stops when the process that started it ends, and a PgBouncer in front of it.
 //!
 //! ```no_run
 //! use bursar_pg_cluster::Cluster;
@@ -7,12 +7,16 @@
 //! println!("an empty database at {}", cluster.fresh_database());
 //! ```
 
+mod pooler;
+
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
+
+pub use self::pooler::Pooler;
 
 const MISSING: &str = "PostgreSQL is not installed: run `make setup`";
 

@@ -80,6 +80,15 @@ fn postgres_passes_every_case() {
     });
 }
 
+#[test]
+fn postgres_behind_pgbouncer_passes_every_case() {
+    run("pgbouncer", &[CASES, JOB_CASES, BLOB_CASES], async |clock| {
+        let url = bursar_testkit::pooler().url(&bursar_testkit::fresh_database());
+        let options = PostgresOptions { pooled: true, ..PostgresOptions::default() };
+        World::new(Arc::new(PostgresStore::open(&url, setup(&clock), options).await.unwrap()), clock)
+    });
+}
+
 /// Replaces the ids in answers by numbers in order of appearance. The engines draw different ids, because not all of them draw one
 /// for a transaction.
 fn number_ids(answers: &[String]) -> Vec<String> {

@@ -15,5 +15,5 @@ pub use bursar_pg_cluster::Cluster;
 pub use cases::{Case, run_cases};
 pub use clock::FileClock;
 pub use ids::{RandomIds, SeqIds};
-pub use postgres::{fresh_database, postgres};
+pub use postgres::{fresh_database, pooler, postgres};
 pub use process::{Says, ended};

@@ -6,10 +6,10 @@ use bursar_core::name::{Namespace, Tenant};
 use bursar_core::page::{PageFill, PageItem};
 use bursar_core::state::{BlobDigestKey, Change, NamespaceKey, Workspace};
 use bursar_core::time::Time;
-use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::PostgresStore;
+use super::conn::Conn;
 use super::error::store_error;
 use super::read::sql_limit;
 use super::rows::{LockMode, PgRows, in_mode, index, missing, uuids};
@@ -84,7 +84,7 @@ impl PgRows<'_> {
         .bind(keys.iter().map(|(tenant, ..)| tenant.as_str()).collect::<Vec<_>>())
         .bind(keys.iter().map(|(_, namespace, _)| namespace.as_str()).collect::<Vec<_>>())
         .bind(keys.iter().map(|(.., digest)| digest.0.to_vec()).collect::<Vec<_>>())
-        .fetch_all(&mut *self.conn)
+        .fetch_all(&mut self.conn)
         .await
         .map_err(|e| self.statement_error(e))?;
         Ok(rows.into_iter().map(|(n, blob)| (keys[index(n)].clone(), BlobId(blob.as_u128()))).collect())
@@ -171,7 +171,7 @@ impl PostgresStore {
     pub(super) async fn read_blob(&self, id: BlobId) -> Result<Option<Blob>, StoreError> {
         let data: Option<Vec<u8>> = sqlx::query_scalar("SELECT data FROM bursar.blobs WHERE id = $1")
             .bind(Uuid::from_u128(id.0))
-            .fetch_optional(&mut *self.acquire().await?)
+            .fetch_optional(self.acquire().await?.conn())
             .await
             .map_err(store_error)?;
         data.map(|data| Blob::unpack(&data)).transpose()
@@ -207,7 +207,7 @@ impl PostgresStore {
             .bind(filter.namespace.as_ref().map(Namespace::as_str))
             .bind(Uuid::from_u128(after.map_or(first, |after| after.0)))
             .bind(sql_limit(limit))
-            .fetch_all(&mut *self.acquire().await?)
+            .fetch_all(self.acquire().await?.conn())
             .await
             .map_err(store_error)?;
         cut(&rows, limit)
@@ -218,7 +218,7 @@ impl PostgresStore {
         let rows: Vec<Vec<u8>> = sqlx::query_scalar("SELECT data FROM bursar.blobs WHERE id > $1 ORDER BY id LIMIT $2")
             .bind(Uuid::from_u128(after.map_or(0, |after| after.0)))
             .bind(sql_limit(limit))
-            .fetch_all(&mut *self.acquire().await?)
+            .fetch_all(self.acquire().await?.conn())
             .await
             .map_err(store_error)?;
         cut(&rows, limit)
@@ -229,7 +229,7 @@ impl PostgresStore {
             sqlx::query_scalar("SELECT data FROM bursar.namespaces WHERE tenant = $1 AND namespace = $2")
                 .bind(key.0.as_str())
                 .bind(key.1.as_str())
-                .fetch_optional(&mut *self.acquire().await?)
+                .fetch_optional(self.acquire().await?.conn())
                 .await
                 .map_err(store_error)?;
         data.map(|data| from_json("namespace", &data)).transpose()
@@ -249,7 +249,7 @@ impl PostgresStore {
         .bind(tenant.as_str())
         .bind(after.map_or("", Namespace::as_str))
         .bind(sql_limit(limit))
-        .fetch_all(&mut *self.acquire().await?)
+        .fetch_all(self.acquire().await?.conn())
         .await
         .map_err(store_error)?;
         rows.into_iter()
@@ -260,13 +260,13 @@ impl PostgresStore {
     /// Lists blobs that are due: to be doomed, or to have their bytes deleted.
     pub(super) async fn read_due_blobs(&self, limit: usize) -> Result<Vec<Blob>, StoreError> {
         let mut conn = self.acquire().await?;
-        let now = self.time(&mut conn).await?;
+        let now = self.time(&mut conn.conn()).await?;
         let rows: Vec<Vec<u8>> = sqlx::query_scalar(
             "SELECT data FROM bursar.blobs WHERE at < 9223372036854775807 AND at <= $1 ORDER BY at, id LIMIT $2",
         )
         .bind(now.micros())
         .bind(sql_limit(limit))
-        .fetch_all(&mut *conn)
+        .fetch_all(conn.conn())
         .await
         .map_err(store_error)?;
         cut(&rows, limit)
@@ -291,7 +291,7 @@ fn cut(rows: &[Vec<u8>], limit: usize) -> Result<Vec<Blob>, StoreError> {
 /// were counted in.
 pub(super) async fn check(
     store: &PostgresStore,
-    conn: &mut PgConnection,
+    conn: &mut Conn<'_>,
     jobs: &JobCounts,
     report: &mut Report,
 ) -> Result<(), StoreError> {
@@ -311,7 +311,7 @@ pub(super) async fn check(
             page.push(((state, Time::from_micros(at)), Blob::unpack(&data)?));
         }
         let keys: Vec<BlobDigestKey> = page.iter().filter_map(|(_, blob)| blob.digest_key()).collect();
-        let found = PgRows::new(&mut *conn, store, LockMode::Read).fetch_blob_digests(&keys).await?;
+        let found = PgRows::new(conn.reborrow(), store, LockMode::Read).fetch_blob_digests(&keys).await?;
         for (columns, blob) in &page {
             let key = blob.digest_key();
             let found = found.iter().find(|(found, _)| Some(found) == key.as_ref()).map(|(_, blob)| *blob);

@@ -11,7 +11,9 @@ use bursar_core::state::ScopeKey;
 use sqlx::{PgConnection, Postgres, Transaction};
 
 use super::commit::configure_writer;
+use super::conn::Conn;
 use super::error::{Conflict, code, commit_error, conflict, store_error};
+use super::pg_types::{CtidArrayByName, CtidByName};
 use super::rows::{LockMode, PgRows};
 use super::{PostgresStore, READ_COMMITTED};
 use crate::error::StoreError;
@@ -49,22 +51,25 @@ impl PostgresStore {
         conn: &mut PgConnection,
         request: &CheckedRequest,
     ) -> Result<Result<Outcome, Refusal>, StoreError> {
-        let settings = self.open_savepoint(conn).await?;
-        let result = self.commit_in_steps(conn, request).await;
-        close_savepoint(conn, settings, result).await
+        let mut conn = Conn::in_transaction(conn, self.pool.pooled);
+        let settings = self.open_savepoint(&mut conn).await?;
+        // Boxed, because the futures of callers contain this one, and its type is deep.
+        let result = Box::pin(self.commit_in_steps(&mut conn, request)).await;
+        close_savepoint(&mut conn, settings, result).await
     }
 
     /// Locks a scope in the caller's transaction, so that no other transaction changes it until the caller's ends. After an error the
     /// transaction is as before the call, unless the error is [`RetryTransaction`](StoreError::RetryTransaction).
     pub async fn lock_scope(&self, conn: &mut PgConnection, key: &ScopeKey) -> Result<(), StoreError> {
-        let settings = self.open_savepoint(conn).await?;
-        let result = self.lock_scope_row(conn, key).await;
-        close_savepoint(conn, settings, result).await
+        let mut conn = Conn::in_transaction(conn, self.pool.pooled);
+        let settings = self.open_savepoint(&mut conn).await?;
+        let result = Box::pin(self.lock_scope_row(&mut conn, key)).await;
+        close_savepoint(&mut conn, settings, result).await
     }
 
     /// Begins a transaction for `commit_in`, at READ COMMITTED whatever the default of the server is.
     pub async fn begin_own(&self) -> Result<Transaction<'static, Postgres>, StoreError> {
-        self.begin(READ_COMMITTED).await
+        self.pool.pool.begin_with(READ_COMMITTED).await.map_err(|error| self.pool_error(error))
     }
 
     /// Commits a transaction. If the connection is lost or the server does not answer, the outcome is unknown.
@@ -76,25 +81,25 @@ impl PostgresStore {
     }
 
     /// Checks the caller's transaction and sets a savepoint; returns the caller's settings.
-    async fn open_savepoint(&self, conn: &mut PgConnection) -> Result<CallerSettings, StoreError> {
+    async fn open_savepoint(&self, conn: &mut Conn<'_>) -> Result<CallerSettings, StoreError> {
         let settings = check_caller(conn).await?;
         execute(conn, "SAVEPOINT bursar").await.map_err(caller_error)?;
         Ok(settings)
     }
 
-    async fn lock_scope_row(&self, conn: &mut PgConnection, key: &ScopeKey) -> Result<(), StoreError> {
-        configure_writer(conn, self.options.caller_patience).await.map_err(caller_error)?;
-        let mut rows = PgRows::new(conn, self, LockMode::Wait);
+    async fn lock_scope_row(&self, conn: &mut Conn<'_>, key: &ScopeKey) -> Result<(), StoreError> {
+        configure_writer(conn.reborrow(), self.options.caller_patience).await.map_err(caller_error)?;
+        let mut rows = PgRows::new(conn.reborrow(), self, LockMode::Wait);
         let locked = rows.scopes(&[(key.clone(), true)]).await;
         locked.map(drop).map_err(|error| deadlock_or(rows.conflict, error))
     }
 
     async fn commit_in_steps(
         &self,
-        conn: &mut PgConnection,
+        conn: &mut Conn<'_>,
         request: &CheckedRequest,
     ) -> Result<Result<Outcome, Refusal>, StoreError> {
-        configure_writer(conn, self.options.caller_patience).await.map_err(caller_error)?;
+        configure_writer(conn.reborrow(), self.options.caller_patience).await.map_err(caller_error)?;
         let (mut attempts, mut steps) = (0, 0);
         loop {
             match self.commit_step(conn, request).await? {
@@ -104,7 +109,7 @@ impl PostgresStore {
                 StepOutcome::KeyTaken if attempts < ATTEMPTS_MAX => {
                     attempts += 1;
                     execute(conn, "ROLLBACK TO SAVEPOINT bursar").await.map_err(caller_error)?;
-                    configure_writer(conn, self.options.caller_patience).await.map_err(caller_error)?;
+                    configure_writer(conn.reborrow(), self.options.caller_patience).await.map_err(caller_error)?;
                 }
                 StepOutcome::Again => {
                     return Err(StoreError::Busy("too many charges are due on the scopes of the request".into()));
@@ -116,9 +121,9 @@ impl PostgresStore {
         }
     }
 
-    async fn commit_step(&self, conn: &mut PgConnection, request: &CheckedRequest) -> Result<StepOutcome, StoreError> {
+    async fn commit_step(&self, conn: &mut Conn<'_>, request: &CheckedRequest) -> Result<StepOutcome, StoreError> {
         let start = BatchStart { floor: self.time_floor(), batch: self.next_batch() };
-        let mut rows = PgRows::new(conn, self, LockMode::Wait);
+        let mut rows = PgRows::new(conn.reborrow(), self, LockMode::Wait);
         let step = async {
             let (mut ws, mut outcomes) =
                 transaction::run(&mut rows, &[request], &self.setup.rules, start, &mut self.ids()).await?;
@@ -140,11 +145,18 @@ impl PostgresStore {
 }
 
 /// Rejects a transaction that is read-only or may read old rows; returns the caller's settings.
-async fn check_caller(conn: &mut PgConnection) -> Result<CallerSettings, StoreError> {
+async fn check_caller(conn: &mut Conn<'_>) -> Result<CallerSettings, StoreError> {
+    // The arguments make the driver look up types that later statements use: see `conn`.
     let settings = "SELECT current_setting('transaction_isolation'), current_setting('transaction_read_only'),
-                            current_setting('lock_timeout'), current_setting('enable_seqscan')";
+                            current_setting('lock_timeout'), current_setting('enable_seqscan')
+                    WHERE $1 IS NULL AND $2 IS NULL";
     let (isolation, read_only, lock_timeout, enable_seqscan): (String, String, String, String) =
-        sqlx::query_as(settings).fetch_one(conn).await.map_err(caller_error)?;
+        sqlx::query_as(settings)
+            .bind(None::<CtidByName>)
+            .bind(None::<CtidArrayByName>)
+            .fetch_one(conn)
+            .await
+            .map_err(caller_error)?;
     if read_only == "on" {
         let text = "the transaction is READ ONLY; begin it READ WRITE, on the primary server";
         return Err(StoreError::WrongTransaction(text.into()));
@@ -161,7 +173,7 @@ async fn check_caller(conn: &mut PgConnection) -> Result<CallerSettings, StoreEr
 
 /// Releases the savepoint after a success. After an error rolls back to it, which also releases locks and restores the settings.
 async fn close_savepoint<T>(
-    conn: &mut PgConnection,
+    conn: &mut Conn<'_>,
     settings: CallerSettings,
     result: Result<T, StoreError>,
 ) -> Result<T, StoreError> {
@@ -181,7 +193,7 @@ async fn close_savepoint<T>(
     }
 }
 
-async fn restore_settings(conn: &mut PgConnection, settings: CallerSettings) -> Result<(), StoreError> {
+async fn restore_settings(conn: &mut Conn<'_>, settings: CallerSettings) -> Result<(), StoreError> {
     let restore = "SELECT set_config('lock_timeout', $1, true), set_config('enable_seqscan', $2, true)";
     let restore = sqlx::query(restore).bind(settings.lock_timeout).bind(settings.enable_seqscan);
     restore.execute(conn).await.map(drop).map_err(caller_error)
@@ -196,7 +208,7 @@ fn deadlock() -> StoreError {
     StoreError::RetryTransaction("it was in a deadlock with another transaction; roll it back and run it again".into())
 }
 
-async fn execute(conn: &mut PgConnection, sql: &'static str) -> Result<(), sqlx::Error> {
+async fn execute(conn: &mut Conn<'_>, sql: &'static str) -> Result<(), sqlx::Error> {
     sqlx::query(sql).execute(conn).await.map(drop)
 }
 

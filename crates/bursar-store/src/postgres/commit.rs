@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bursar_core::request::CheckedRequest;
+use bursar_core::state::ScopeKey;
 use bursar_core::time::Time;
-use sqlx::{PgConnection, Row};
+use sqlx::Row;
 use uuid::Uuid;
 
+use super::conn::Conn;
 use super::connections::{OpenBatch, lock_timeout_ms};
 use super::error::{Conflict, commit_error, conflict, store_error};
 use super::rows::{LockMode, PgRows};
@@ -23,6 +25,9 @@ use crate::transaction::lock_order::LockOrder;
 use crate::transaction::retry::{self, AttemptError, Engine, Prepared};
 use crate::transaction::rows::Rows;
 use crate::transaction::{self, BatchStart};
+
+/// The most times that a batch is run again because its scopes had to be created. Each time it may have read rows that name further scopes.
+const RESTARTS_MAX: u32 = 10;
 
 #[async_trait]
 impl Commit for PostgresStore {
@@ -52,9 +57,19 @@ impl Engine for PostgresStore {
         wait: Duration,
     ) -> Result<Prepared<Self::Tx>, AttemptError> {
         let within = self.options.answer_within + wait + first.map_or(Duration::ZERO, |(_, wait)| wait);
-        let tx = self.open_transaction(first.map_or(wait, |(_, wait)| wait), within).await?;
-        let prepared = tokio::time::timeout(within, self.prepare_in(tx, requests, first, wait)).await;
-        prepared.unwrap_or_else(|_| Err(AttemptError::Final(no_answer(within))))
+        if self.side_pool.pooled {
+            self.create_first(within, self.create_named_scopes(requests)).await?;
+        }
+        for _ in 0..RESTARTS_MAX {
+            let tx = self.open_transaction(first.map_or(wait, |(_, wait)| wait), within).await?;
+            match tokio::time::timeout(within, self.prepare_in(tx, requests, first, wait)).await {
+                Ok(Ok(prepared)) => return Ok(prepared),
+                Ok(Err(NotPrepared::Failed(error))) => return Err(error),
+                Ok(Err(NotPrepared::Uncreated(keys))) => self.create_first(within, self.create_scopes(&keys)).await?,
+                Err(_) => return Err(AttemptError::Final(no_answer(within))),
+            }
+        }
+        Err(AttemptError::Final(StoreError::Busy("other transactions kept deleting the scopes of the requests".into())))
     }
 
     async fn finish(&self, tx: Self::Tx) -> Result<(), AttemptError> {
@@ -71,8 +86,8 @@ impl Engine for PostgresStore {
     /// Inserts the name in a transaction that is rolled back. The insert waits until the other transaction ends.
     async fn wait_for_row(&self, lock: &Lock, timeout: Duration) -> Result<(), StoreError> {
         let mut tx = self.begin(READ_COMMITTED).await?;
-        configure_writer(&mut tx, timeout).await.map_err(store_error)?;
-        let waited = lock_row(&mut tx, lock).await.map_err(store_error);
+        configure_writer(tx.conn(), timeout).await.map_err(store_error)?;
+        let waited = lock_row(tx.conn(), lock).await.map_err(store_error);
         tx.rollback().await.map_err(store_error)?;
         waited
     }
@@ -92,6 +107,19 @@ impl PostgresStore {
         }
     }
 
+    /// Creates scopes before a transaction is opened.
+    async fn create_first(
+        &self,
+        within: Duration,
+        create: impl Future<Output = Result<(), sqlx::Error>>,
+    ) -> Result<(), AttemptError> {
+        match tokio::time::timeout(self.options.connect_within + within, create).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(attempt_error(conflict(&error), store_error(error))),
+            Err(_) => Err(AttemptError::Final(no_answer(within))),
+        }
+    }
+
     /// Does everything but commit. A failed attempt is rolled back before this returns, so that the retry does not find rows that this
     /// attempt has locked.
     async fn prepare_in(
@@ -100,7 +128,7 @@ impl PostgresStore {
         requests: &[&CheckedRequest],
         first: Option<(&Lock, Duration)>,
         wait: Duration,
-    ) -> Result<Prepared<OpenBatch>, AttemptError> {
+    ) -> Result<Prepared<OpenBatch>, NotPrepared> {
         match self.load_and_write(&mut tx, requests, first, wait).await {
             Ok((outcomes, now)) => Ok(Prepared { tx, outcomes, now }),
             Err(error) => {
@@ -116,7 +144,7 @@ impl PostgresStore {
         requests: &[&CheckedRequest],
         first: Option<(&Lock, Duration)>,
         wait: Duration,
-    ) -> Result<(Vec<RequestOutcome>, Time), AttemptError> {
+    ) -> Result<(Vec<RequestOutcome>, Time), NotPrepared> {
         if let Some((lock, _)) = first {
             let waited = async {
                 lock_row(tx.conn(), lock).await?;
@@ -128,9 +156,12 @@ impl PostgresStore {
         // A batch that has waited for one row also waits for the others, up to `wait` and as far as the lock order allows.
         let mode = if first.is_some() { LockMode::Wait } else { LockMode::Skip };
         let order = first.map(|(lock, _)| LockOrder::from(lock));
-        let began = tx.began;
-        let mut rows = PgRows { clock: Some(began), order, ..PgRows::new(tx.conn(), self, mode) };
+        let (began, restarts) = (tx.began, self.side_pool.pooled);
+        let mut rows = PgRows { clock: Some(began), order, restarts, ..PgRows::new(tx.conn(), self, mode) };
         let run = transaction::run(&mut rows, requests, &self.setup.rules, start, &mut self.ids()).await;
+        if !rows.uncreated.is_empty() {
+            return Err(NotPrepared::Uncreated(rows.uncreated));
+        }
         let (mut ws, outcomes) = run.map_err(|error| match rows.conflict {
             Some(Conflict::LockTimeout) if mode == LockMode::Wait => AttemptError::Contended,
             // In this mode the batch waits only for a queue that it defines.
@@ -141,15 +172,28 @@ impl PostgresStore {
         let now = ws.now;
         match rows.store(&ws, batch).await {
             Ok(true) => Ok((outcomes, now)),
-            Ok(false) => Err(AttemptError::Outdated),
-            Err(_) if rows.conflict == Some(Conflict::LockTimeout) => Err(AttemptError::NameLocked),
-            Err(error) => Err(attempt_error(rows.conflict, error)),
+            Ok(false) => Err(AttemptError::Outdated.into()),
+            Err(_) if rows.conflict == Some(Conflict::LockTimeout) => Err(AttemptError::NameLocked.into()),
+            Err(error) => Err(attempt_error(rows.conflict, error).into()),
         }
     }
 }
 
+/// Why a transaction was not prepared.
+enum NotPrepared {
+    Failed(AttemptError),
+    /// These scopes must be created first.
+    Uncreated(Vec<ScopeKey>),
+}
+
+impl From<AttemptError> for NotPrepared {
+    fn from(error: AttemptError) -> NotPrepared {
+        NotPrepared::Failed(error)
+    }
+}
+
 /// Locks one row, waiting up to the lock timeout of the transaction. A key that may not exist is locked by inserting it.
-async fn lock_row(conn: &mut PgConnection, lock: &Lock) -> Result<(), sqlx::Error> {
+async fn lock_row(conn: Conn<'_>, lock: &Lock) -> Result<(), sqlx::Error> {
     let none = Uuid::nil();
     let statement = match lock {
         Lock::Scope((tenant, scope)) => {
@@ -189,7 +233,7 @@ async fn lock_row(conn: &mut PgConnection, lock: &Lock) -> Result<(), sqlx::Erro
 
 /// Sets the lock timeout and a durable commit for an open transaction, and waits until no rebuild is running. Returns the clock of the
 /// database.
-pub(super) async fn configure_writer(conn: &mut PgConnection, lock_timeout: Duration) -> Result<Time, sqlx::Error> {
+pub(super) async fn configure_writer(conn: Conn<'_>, lock_timeout: Duration) -> Result<Time, sqlx::Error> {
     let row = sqlx::query(CONFIGURE_WRITER)
         .bind(format!("{}ms", lock_timeout_ms(lock_timeout)))
         .bind(REBUILD_LOCK)

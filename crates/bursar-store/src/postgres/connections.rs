@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use bursar_core::time::Time;
 use sqlx::pool::PoolConnection;
-use sqlx::{AssertSqlSafe, PgConnection, Postgres, Row};
+use sqlx::{AssertSqlSafe, Postgres, Row};
 
+use super::conn::Conn;
 use super::error::{Conflict, conflict};
 use super::{PostgresStore, REBUILD_LOCK};
 
@@ -19,13 +20,16 @@ const KEPT_SHARE: u32 = 4;
 /// An open transaction of a batch. Dropping it before its end closes its connection, and the server rolls it back.
 pub struct OpenBatch {
     conn: Option<PoolConnection<Postgres>>,
+    /// Whether the connection goes to a pooler.
+    pooled: bool,
     /// The clock of the database at its beginning.
     pub(super) began: Time,
 }
 
 impl OpenBatch {
-    pub(super) fn conn(&mut self) -> &mut PgConnection {
-        self.conn.as_mut().expect("the connection is there until the end")
+    pub(super) fn conn(&mut self) -> Conn<'_> {
+        let conn = self.conn.as_mut().expect("the connection is there until the end");
+        Conn::in_transaction(conn, self.pooled)
     }
 }
 
@@ -91,13 +95,13 @@ impl PostgresStore {
         let begin = begin(lock_timeout);
         let idle = self.batch_connections.take();
         if let Some(conn) = idle {
-            match open(conn, &begin).await {
+            match self.begin_batch(conn, &begin).await {
                 // The connection was lost while it was idle, and the other idle ones probably too.
                 Err(error) if conflict(&error) == Some(Conflict::ConnectionLost) => self.batch_connections.return_all(),
                 opened => return opened,
             }
         }
-        open(self.pool.acquire().await?, &begin).await
+        self.begin_batch(self.pool.pool.acquire().await?, &begin).await
     }
 
     /// Commits a batch and keeps its connection.
@@ -117,13 +121,13 @@ impl PostgresStore {
         }
         Ok(())
     }
-}
 
-async fn open(conn: PoolConnection<Postgres>, begin: &str) -> Result<OpenBatch, sqlx::Error> {
-    let mut batch = OpenBatch { conn: Some(conn), began: Time::MIN };
-    let row = sqlx::raw_sql(AssertSqlSafe(begin.to_owned())).fetch_one(batch.conn()).await?;
-    batch.began = Time::from_micros(row.try_get(0)?);
-    Ok(batch)
+    async fn begin_batch(&self, conn: PoolConnection<Postgres>, begin: &str) -> Result<OpenBatch, sqlx::Error> {
+        let mut batch = OpenBatch { conn: Some(conn), pooled: self.pool.pooled, began: Time::MIN };
+        let row = sqlx::raw_sql(AssertSqlSafe(begin.to_owned())).fetch_one(batch.conn()).await?;
+        batch.began = Time::from_micros(row.try_get(0)?);
+        Ok(batch)
+    }
 }
 
 /// Returns the statements that begin a batch, as one message: they cost one round trip. All settings end with the transaction.
@@ -152,7 +156,7 @@ mod tests {
 
     use bursar_core::decide::Rules;
     use bursar_testkit::SeqIds;
-    use sqlx::Connection;
+    use sqlx::{Connection, PgConnection};
 
     use super::*;
     use crate::postgres::PostgresOptions;

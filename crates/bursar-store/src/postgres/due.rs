@@ -76,7 +76,7 @@ impl PgRows<'_> {
             .bind(postings.iter().map(|(_, _, _, mark, _)| mark.0.micros()).collect::<Vec<_>>())
             .bind(postings.iter().map(|(_, _, _, mark, _)| seq_column(mark.1)).collect::<Vec<_>>())
             .bind(postings.iter().map(|(.., until)| until.micros()).collect::<Vec<_>>())
-            .fetch_all(&mut *self.conn)
+            .fetch_all(&mut self.conn)
             .await
             .map_err(|e| self.statement_error(e))?;
 
@@ -134,7 +134,7 @@ impl PgRows<'_> {
         .bind(queries.iter().map(|query| query.unfolded.0.micros()).collect::<Vec<_>>())
         .bind(queries.iter().map(|query| Uuid::from_u128(query.unfolded.1.0)).collect::<Vec<_>>())
         .bind(queries.iter().map(|query| query.placed_from.micros()).collect::<Vec<_>>())
-        .fetch_all(&mut *self.conn)
+        .fetch_all(&mut self.conn)
         .await
         .map_err(|e| self.statement_error(e))?;
         let history = |(posted, oldest, held): (i64, Option<i64>, Option<i64>)| WindowHistory {
@@ -166,7 +166,7 @@ impl PgRows<'_> {
         .bind(names)
         .bind(scopes.iter().map(|(_, before)| before.micros()).collect::<Vec<_>>())
         .bind(ROLL_UP_STEP as i64)
-        .execute(&mut *self.conn)
+        .execute(&mut self.conn)
         .await
         .map(drop)
         .map_err(|e| self.statement_error(e))

@@ -56,6 +56,14 @@ pub(super) fn store_error(error: sqlx::Error) -> StoreError {
         }
         _ => {}
     }
+    if is_unexpected_pooler(&code, &error) {
+        return StoreError::Unavailable {
+            what: "a pooler in transaction mode answers at the URL of the database".into(),
+            hint: "nothing was changed; set postgres.pooled to true, or connect to the server directly",
+            permanent: true,
+            source: Some(Box::new(error)),
+        };
+    }
     let (what, hint) = describe(&code, &error);
     // A login, a name, a permission or damage does not change by itself. A standby may become the primary.
     let permanent = matches!(code.as_str(), "28P01" | "28000" | "3D000" | "42501" | "XX001" | "XX002");
@@ -73,6 +81,16 @@ fn is_connection_lost(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::Protocol(_) | sqlx::Error::WorkerCrashed => true,
         _ => code(error).is_some_and(|code| ["57P", "08", "25P03", "25P04"].iter().any(|lost| code.starts_with(lost))),
+    }
+}
+
+/// Returns whether only a pooler answers like this: it rejects a parameter that a server accepts, or a statement has the name of a statement
+/// of another client, or its statement is gone.
+fn is_unexpected_pooler(code: &str, error: &sqlx::Error) -> bool {
+    match code {
+        "42P05" | "26000" => true,
+        "08P01" => error.as_database_error().is_some_and(|e| e.message().starts_with("unsupported startup parameter")),
+        _ => false,
     }
 }
 

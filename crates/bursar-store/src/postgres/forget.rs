@@ -11,10 +11,10 @@ use bursar_core::id::{GrantId, HoldId};
 use bursar_core::name::Tenant;
 use bursar_core::scope::ScopeState;
 use bursar_core::state::{QueueKey, ScopeKey};
-use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::commit::configure_writer;
+use super::conn::Conn;
 use super::error::store_error;
 use super::read::sql_limit;
 use super::scopes::key_columns;
@@ -36,8 +36,8 @@ impl PostgresStore {
         limit: usize,
     ) -> Result<Option<QueueKey>, StoreError> {
         let mut tx = self.begin(READ_COMMITTED).await?;
-        configure_writer(&mut tx, self.options.key_patience).await.map_err(store_error)?;
-        let first = first_minute_kept(self.time(&mut tx).await?);
+        configure_writer(tx.conn(), self.options.key_patience).await.map_err(store_error)?;
+        let first = first_minute_kept(self.time(&mut tx.conn()).await?);
         let (tenant, queue) = after.map_or(("", ""), |(tenant, queue)| (tenant.as_str(), queue.as_str()));
         let queues = "WITH RECURSIVE q(tenant, queue, n) AS (
                 (SELECT tenant, queue, 1 FROM bursar.tallies WHERE (tenant, queue) > ($1, $2)
@@ -52,7 +52,7 @@ impl PostgresStore {
             .bind(tenant)
             .bind(queue)
             .bind(sql_limit(limit))
-            .fetch_all(&mut *tx)
+            .fetch_all(tx.conn())
             .await
             .map_err(store_error)?;
         let (tenants, names): (Vec<&str>, Vec<&str>) =
@@ -70,10 +70,10 @@ impl PostgresStore {
             .bind(minute_tallies().map(|what| what as i16).collect::<Vec<_>>())
             .bind(first)
             .bind(FIGURES_MAX)
-            .execute(&mut *tx)
+            .execute(tx.conn())
             .await
             .map_err(store_error)?;
-        delete_empty_groups(&mut tx, &tenants, &names).await?;
+        delete_empty_groups(&mut tx.conn(), &tenants, &names).await?;
         tx.commit().await.map_err(store_error)?;
         let last = queues.last().filter(|_| queues.len() == limit).cloned();
         last.map(|(tenant, queue)| Ok((stored_name("tenant", tenant)?, stored_name("queue", queue)?))).transpose()
@@ -87,8 +87,8 @@ impl PostgresStore {
         limit: usize,
     ) -> Result<Forgotten<ScopeKey>, StoreError> {
         let mut tx = self.begin(READ_COMMITTED).await?;
-        configure_writer(&mut tx, self.options.key_patience).await.map_err(store_error)?;
-        let now = self.time(&mut tx).await?;
+        configure_writer(tx.conn(), self.options.key_patience).await.map_err(store_error)?;
+        let now = self.time(&mut tx.conn()).await?;
         let (tenant, scope) = after.map_or(("", ""), |(tenant, scope)| (tenant.as_str(), scope.as_str()));
         let page = "SELECT tenant, scope, CASE WHEN version = 0 OR scope LIKE 'bursar:%' THEN state END
             FROM bursar.scopes WHERE (tenant, scope) > ($1, $2) ORDER BY tenant, scope LIMIT $3";
@@ -96,7 +96,7 @@ impl PostgresStore {
             .bind(tenant)
             .bind(scope)
             .bind(sql_limit(limit))
-            .fetch_all(&mut *tx)
+            .fetch_all(tx.conn())
             .await
             .map_err(store_error)?;
         let full = page.len() == limit;
@@ -120,7 +120,7 @@ impl PostgresStore {
                     WHERE s.tenant = w.tenant AND s.scope = w.scope FOR UPDATE SKIP LOCKED) s
                 ORDER BY w.n";
             let locked: Vec<(String, String, Vec<u8>)> =
-                sqlx::query_as(lock).bind(tenants).bind(names).fetch_all(&mut *tx).await.map_err(store_error)?;
+                sqlx::query_as(lock).bind(tenants).bind(names).fetch_all(tx.conn()).await.map_err(store_error)?;
             for (tenant, scope, state) in locked {
                 let key: ScopeKey = (stored_name("tenant", tenant)?, stored_name("scope", scope)?);
                 if ScopeState::unpack(&state)?.is_unused(&key.1, now) {
@@ -133,7 +133,7 @@ impl PostgresStore {
                 "DELETE FROM bursar.rollups WHERE (tenant, scope) IN (SELECT * FROM unnest($1::text[], $2::text[]))",
                 "DELETE FROM bursar.scopes WHERE (tenant, scope) IN (SELECT * FROM unnest($1::text[], $2::text[]))",
             ] {
-                sqlx::query(delete).bind(&tenants).bind(&names).execute(&mut *tx).await.map_err(store_error)?;
+                sqlx::query(delete).bind(&tenants).bind(&names).execute(tx.conn()).await.map_err(store_error)?;
             }
         }
         tx.commit().await.map_err(store_error)?;
@@ -147,13 +147,13 @@ impl PostgresStore {
         limit: usize,
     ) -> Result<Forgotten<HoldId>, StoreError> {
         let mut tx = self.begin(READ_COMMITTED).await?;
-        configure_writer(&mut tx, self.options.key_patience).await.map_err(store_error)?;
-        let (kept, now) = (self.setup.rules.holds_kept, self.time(&mut tx).await?);
+        configure_writer(tx.conn(), self.options.key_patience).await.map_err(store_error)?;
+        let (kept, now) = (self.setup.rules.holds_kept, self.time(&mut tx.conn()).await?);
         let page = "SELECT id, CASE WHEN state <> 0 THEN data END FROM bursar.holds WHERE id > $1 ORDER BY id LIMIT $2";
         let page: Vec<(Uuid, Option<Vec<u8>>)> = sqlx::query_as(page)
             .bind(Uuid::from_u128(after.map_or(0, |hold| hold.0)))
             .bind(sql_limit(limit))
-            .fetch_all(&mut *tx)
+            .fetch_all(tx.conn())
             .await
             .map_err(store_error)?;
         let last = page.last().filter(|_| page.len() == limit).map(|(id, _)| HoldId(id.as_u128()));
@@ -167,7 +167,7 @@ impl PostgresStore {
         if !old.is_empty() {
             let lock = "SELECT id, data FROM bursar.holds WHERE id = ANY ($1) FOR UPDATE SKIP LOCKED";
             let locked: Vec<(Uuid, Vec<u8>)> =
-                sqlx::query_as(lock).bind(&old).fetch_all(&mut *tx).await.map_err(store_error)?;
+                sqlx::query_as(lock).bind(&old).fetch_all(tx.conn()).await.map_err(store_error)?;
             let holds: Vec<Hold> = locked.iter().map(|(_, data)| Hold::unpack(data)).collect::<Result<_, _>>()?;
             let owners = holds.iter().flat_map(|hold| [hold.job.map(|job| job.0), hold.blob.map(|blob| blob.0)]);
             let owners: Vec<Uuid> = owners.flatten().map(Uuid::from_u128).collect();
@@ -175,7 +175,7 @@ impl PostgresStore {
                 SELECT id FROM bursar.ended_jobs WHERE id = ANY ($1) UNION ALL
                 SELECT id FROM bursar.blobs WHERE id = ANY ($1)";
             let existing: Vec<(Uuid,)> =
-                sqlx::query_as(existing).bind(&owners).fetch_all(&mut *tx).await.map_err(store_error)?;
+                sqlx::query_as(existing).bind(&owners).fetch_all(tx.conn()).await.map_err(store_error)?;
             let existing: HashSet<u128> = existing.into_iter().map(|(id,)| id.as_u128()).collect();
             let forgettable = holds.iter().filter(|hold| {
                 let has_job = hold.job.is_some_and(|job| existing.contains(&job.0));
@@ -184,7 +184,7 @@ impl PostgresStore {
             });
             deleted.extend(forgettable.map(|hold| Uuid::from_u128(hold.id.0)));
             let delete = "DELETE FROM bursar.holds WHERE id = ANY ($1)";
-            sqlx::query(delete).bind(&deleted).execute(&mut *tx).await.map_err(store_error)?;
+            sqlx::query(delete).bind(&deleted).execute(tx.conn()).await.map_err(store_error)?;
         }
         tx.commit().await.map_err(store_error)?;
         Ok(Forgotten { count: deleted.len(), last })
@@ -197,14 +197,14 @@ impl PostgresStore {
         limit: usize,
     ) -> Result<Forgotten<GrantId>, StoreError> {
         let mut tx = self.begin(READ_COMMITTED).await?;
-        configure_writer(&mut tx, self.options.key_patience).await.map_err(store_error)?;
-        let expired = Grant::last_forgettable_expiry(self.setup.rules.grants_kept, self.time(&mut tx).await?);
+        configure_writer(tx.conn(), self.options.key_patience).await.map_err(store_error)?;
+        let expired = Grant::last_forgettable_expiry(self.setup.rules.grants_kept, self.time(&mut tx.conn()).await?);
         let page = "SELECT id, expires_at <= $3 FROM bursar.grants WHERE id > $1 ORDER BY id LIMIT $2";
         let page: Vec<(Uuid, bool)> = sqlx::query_as(page)
             .bind(Uuid::from_u128(after.map_or(0, |grant| grant.0)))
             .bind(sql_limit(limit))
             .bind(expired.micros())
-            .fetch_all(&mut *tx)
+            .fetch_all(tx.conn())
             .await
             .map_err(store_error)?;
         let last = page.last().filter(|_| page.len() == limit).map(|(id, _)| GrantId(id.as_u128()));
@@ -214,10 +214,10 @@ impl PostgresStore {
             let delete = "DELETE FROM bursar.grants WHERE ctid = ANY (ARRAY(
                     SELECT g.ctid FROM bursar.grants g WHERE g.id = ANY ($1) FOR UPDATE SKIP LOCKED))
                 RETURNING id";
-            deleted = sqlx::query_as(delete).bind(&old).fetch_all(&mut *tx).await.map_err(store_error)?;
+            deleted = sqlx::query_as(delete).bind(&old).fetch_all(tx.conn()).await.map_err(store_error)?;
             let ids: Vec<Uuid> = deleted.iter().map(|(id,)| *id).collect();
             let delete = "DELETE FROM bursar.payloads WHERE id = ANY ($1)";
-            sqlx::query(delete).bind(&ids).execute(&mut *tx).await.map_err(store_error)?;
+            sqlx::query(delete).bind(&ids).execute(tx.conn()).await.map_err(store_error)?;
         }
         tx.commit().await.map_err(store_error)?;
         Ok(Forgotten { count: deleted.len(), last })
@@ -230,12 +230,12 @@ impl PostgresStore {
         limit: usize,
     ) -> Result<Forgotten<Tenant>, StoreError> {
         let mut tx = self.begin(READ_COMMITTED).await?;
-        configure_writer(&mut tx, self.options.key_patience).await.map_err(store_error)?;
-        let first = first_day_kept(self.setup.rules.costs_kept, self.time(&mut tx).await?);
+        configure_writer(tx.conn(), self.options.key_patience).await.map_err(store_error)?;
+        let first = first_day_kept(self.setup.rules.costs_kept, self.time(&mut tx.conn()).await?);
         let tenant = "SELECT tenant FROM bursar.costs WHERE tenant > $1 ORDER BY tenant LIMIT 1";
         let tenant: Option<(String,)> = sqlx::query_as(tenant)
             .bind(after.map_or("", Tenant::as_str))
-            .fetch_optional(&mut *tx)
+            .fetch_optional(tx.conn())
             .await
             .map_err(store_error)?;
         let Some((tenant,)) = tenant else { return Ok(Forgotten { count: 0, last: None }) };
@@ -246,7 +246,7 @@ impl PostgresStore {
             .bind(&tenant)
             .bind(first)
             .bind(sql_limit(limit))
-            .execute(&mut *tx)
+            .execute(tx.conn())
             .await
             .map_err(store_error)?;
         tx.commit().await.map_err(store_error)?;
@@ -257,7 +257,7 @@ impl PostgresStore {
 
 /// Deletes the counters of groups without dead jobs. Rows that add up to zero can be deleted while other transactions add to other lanes of
 /// the same group. Locks the rows first, because their counts may have changed since they were found.
-async fn delete_empty_groups(conn: &mut PgConnection, tenants: &[&str], queues: &[&str]) -> Result<(), StoreError> {
+async fn delete_empty_groups(conn: &mut Conn<'_>, tenants: &[&str], queues: &[&str]) -> Result<(), StoreError> {
     let lock = "SELECT g.tenant, g.queue, g.kind, g.fingerprint, g.lane, g.count
         FROM (
             SELECT g.tenant, g.queue, g.kind, g.fingerprint FROM unnest($1::text[], $2::text[]) AS w(tenant, queue)

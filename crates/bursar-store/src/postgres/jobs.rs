@@ -17,12 +17,13 @@ use bursar_core::job::{Job, QueueState, Schedule};
 use bursar_core::page::PageItem;
 use bursar_core::state::{QueueKey, ScheduleKey};
 use bursar_core::time::Time;
+use sqlx::Row;
 use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
 pub(super) use self::figures::group_dead_jobs;
 use super::PostgresStore;
+use super::conn::Conn;
 use super::error::store_error;
 use super::payloads::{load_payload_sizes, load_payloads};
 use super::pg_types::Ctid;
@@ -66,7 +67,7 @@ fn unpack_live(row: &PgRow, skip: usize) -> Result<(Job, Ctid), StoreError> {
 
 /// Loads the detached payloads of the first jobs, until `room` bytes are used up. The job that uses up the room is included.
 pub(super) async fn attach_job_payloads_within(
-    conn: &mut PgConnection,
+    conn: &mut Conn<'_>,
     jobs: &mut [Job],
     room: &mut usize,
 ) -> Result<(), StoreError> {
@@ -92,7 +93,7 @@ pub(super) fn detached_payloads(job: &Job) -> impl Iterator<Item = u128> {
 }
 
 /// Loads the detached payloads of jobs into them. An erased payload becomes `null`.
-pub(super) async fn attach_job_payloads(conn: &mut PgConnection, jobs: &mut [Job]) -> Result<(), StoreError> {
+pub(super) async fn attach_job_payloads(conn: &mut Conn<'_>, jobs: &mut [Job]) -> Result<(), StoreError> {
     let wanted: Vec<Uuid> = jobs.iter().flat_map(detached_payloads).map(Uuid::from_u128).collect();
     if wanted.is_empty() {
         return Ok(());
@@ -174,11 +175,11 @@ impl PgRows<'_> {
                 WHERE EXISTS (SELECT 1 FROM bursar.jobs j WHERE j.id = w.id)
                    OR EXISTS (SELECT 1 FROM bursar.ended_jobs j WHERE j.id = w.id)";
             let exists = sqlx::query_scalar::<_, Uuid>(exists).bind(uuids(&missing, |id| id.0));
-            let exists = exists.fetch_all(&mut *self.conn).await.map_err(|e| self.statement_error(e))?;
+            let exists = exists.fetch_all(&mut self.conn).await.map_err(|e| self.statement_error(e))?;
             blocked = exists.into_iter().map(|id| JobId(id.as_u128())).collect();
         }
         if !locked {
-            attach_job_payloads(self.conn, &mut found).await?;
+            attach_job_payloads(&mut self.conn, &mut found).await?;
         }
         Ok(Found { rows: found.into_iter().map(|job| (job.id, job)).collect(), blocked })
     }
@@ -242,7 +243,7 @@ impl PgRows<'_> {
         };
         let mut rows = Vec::with_capacity(keys.len());
         for (mode, keys) in self.in_lock_order(keys, |key| Lock::Schedule(key.clone())) {
-            let found = select(in_mode!(true, mode, schedules_by_name), keys).fetch_all(&mut *self.conn).await;
+            let found = select(in_mode!(true, mode, schedules_by_name), keys).fetch_all(&mut self.conn).await;
             for (n, data) in found.map_err(|e| self.statement_error(e))? {
                 rows.push((keys[index(n)].clone(), from_json("schedule", &data)?));
             }
@@ -250,7 +251,7 @@ impl PgRows<'_> {
         let mut blocked = Vec::new();
         if rows.len() < keys.len() && self.may_skip() {
             let locked: HashSet<&ScheduleKey> = rows.iter().map(|(key, _)| key).collect();
-            let exists = select(schedules_by_name!(" OFFSET 0"), keys).fetch_all(&mut *self.conn).await;
+            let exists = select(schedules_by_name!(" OFFSET 0"), keys).fetch_all(&mut self.conn).await;
             let exists = exists.map_err(|e| self.statement_error(e))?.into_iter().map(|(n, _)| &keys[index(n)]);
             blocked = exists.filter(|key| !locked.contains(key)).cloned().collect();
         }
@@ -270,7 +271,7 @@ fn missing(ids: &[JobId], found: &[Job]) -> Vec<JobId> {
 impl PostgresStore {
     pub(super) async fn read_job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
         let mut conn = self.acquire().await?;
-        let found = PgRows::new(&mut conn, self, LockMode::Read).fetch_jobs(&[id], false).await?;
+        let found = PgRows::new(conn.conn(), self, LockMode::Read).fetch_jobs(&[id], false).await?;
         Ok(found.rows.into_iter().next().map(|(_, job)| job))
     }
 }

@@ -12,9 +12,9 @@ use bursar_core::bounds::PAGE_BYTES_MAX;
 use bursar_core::event::Batch;
 use bursar_core::id::BatchId;
 use bursar_core::time::Time;
-use sqlx::{Connection, PgConnection};
 use uuid::Uuid;
 
+use super::conn::Conn;
 use super::error::store_error;
 use super::payloads::{cut_page, load_payloads};
 use super::read::sql_limit;
@@ -33,7 +33,7 @@ type Row = (i64, Uuid, i64, String, String);
 
 impl PostgresStore {
     /// Assigns a position to every committed row that has none.
-    pub(super) async fn assign_positions(&self, conn: &mut PgConnection) -> Result<(), StoreError> {
+    pub(super) async fn assign_positions(&self, conn: &mut Conn<'_>) -> Result<(), StoreError> {
         loop {
             let any = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM bursar.journal_new)");
             let any: bool = any.fetch_one(&mut *conn).await.map_err(store_error)?;
@@ -43,11 +43,11 @@ impl PostgresStore {
         }
     }
 
-    async fn assign_positions_step(&self, conn: &mut PgConnection) -> Result<u64, StoreError> {
-        let mut tx = conn.begin_with(READ_COMMITTED).await.map_err(store_error)?;
+    async fn assign_positions_step(&self, conn: &mut Conn<'_>) -> Result<u64, StoreError> {
+        let mut tx = conn.begin(READ_COMMITTED).await.map_err(store_error)?;
         // A separate statement: the next one must see the positions that the previous holder of the lock assigned.
         let lock = sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(POSITIONS_LOCK);
-        lock.execute(&mut *tx).await.map_err(store_error)?;
+        lock.execute(tx.conn()).await.map_err(store_error)?;
         let moved = sqlx::query(
             "WITH moved AS (
                  DELETE FROM bursar.journal_new WHERE seq <= (
@@ -61,7 +61,7 @@ impl PostgresStore {
              FROM moved, last",
         )
         .bind(ROWS_PER_STEP)
-        .execute(&mut *tx)
+        .execute(tx.conn())
         .await
         .map_err(store_error)?;
         tx.commit().await.map_err(store_error)?;
@@ -70,34 +70,34 @@ impl PostgresStore {
 
     pub(super) async fn read_journal(&self, after: u64, limit: usize) -> Result<Vec<Journaled>, StoreError> {
         let mut conn = self.acquire().await?;
-        self.assign_positions(&mut conn).await?;
-        page(&mut conn, after, limit).await
+        self.assign_positions(&mut conn.conn()).await?;
+        page(&mut conn.conn(), after, limit).await
     }
 
     pub(super) async fn read_batch(&self, id: BatchId) -> Result<Option<Journaled>, StoreError> {
         let mut conn = self.acquire().await?;
-        self.assign_positions(&mut conn).await?;
+        self.assign_positions(&mut conn.conn()).await?;
         let rows: Vec<Row> = sqlx::query_as(
             "SELECT o.position, j.id, j.at, j.prev, j.entries
              FROM bursar.journal j JOIN bursar.journal_order o ON o.id = j.id WHERE j.id = $1",
         )
         .bind(Uuid::from_u128(id.0))
-        .fetch_all(&mut *conn)
+        .fetch_all(conn.conn())
         .await
         .map_err(store_error)?;
-        Ok(journaled(&mut conn, rows, 1).await?.pop())
+        Ok(journaled(&mut conn.conn(), rows, 1).await?.pop())
     }
 
     /// Returns the last position and the instant of its event.
     pub(super) async fn last_position(&self) -> Result<(u64, Option<Time>), StoreError> {
         let mut conn = self.acquire().await?;
-        self.assign_positions(&mut conn).await?;
+        self.assign_positions(&mut conn.conn()).await?;
         let last: Option<(i64, i64)> = sqlx::query_as(
             "SELECT o.position + o.count - 1, j.at
              FROM (SELECT * FROM bursar.journal_order ORDER BY position DESC LIMIT 1) o
              JOIN bursar.journal j ON j.id = o.id",
         )
-        .fetch_optional(&mut *conn)
+        .fetch_optional(conn.conn())
         .await
         .map_err(store_error)?;
         Ok(last.map_or((0, None), |(position, at)| (position.unsigned_abs(), Some(Time::from_micros(at)))))
@@ -105,7 +105,7 @@ impl PostgresStore {
 }
 
 /// Returns the rows that have events after a position, in order. The first row may also have events before it.
-pub(super) async fn page(conn: &mut PgConnection, after: u64, limit: usize) -> Result<Vec<Journaled>, StoreError> {
+pub(super) async fn page(conn: &mut Conn<'_>, after: u64, limit: usize) -> Result<Vec<Journaled>, StoreError> {
     let rows: Vec<Row> = sqlx::query_as(
         "WITH first AS (
              SELECT coalesce((
@@ -131,7 +131,7 @@ pub(super) async fn page(conn: &mut PgConnection, after: u64, limit: usize) -> R
 }
 
 /// Decodes rows, truncates them to one page and loads their detached payloads.
-async fn journaled(conn: &mut PgConnection, rows: Vec<Row>, limit: usize) -> Result<Vec<Journaled>, StoreError> {
+async fn journaled(conn: &mut Conn<'_>, rows: Vec<Row>, limit: usize) -> Result<Vec<Journaled>, StoreError> {
     let mut found = Vec::with_capacity(rows.len());
     for (position, id, at, prev, entries) in rows {
         let batch = Batch {

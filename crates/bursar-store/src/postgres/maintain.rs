@@ -62,7 +62,7 @@ impl Readiness {
 impl Maintain for PostgresStore {
     async fn due_holds(&self, limit: usize) -> Result<Vec<(Tenant, HoldId)>, StoreError> {
         let mut conn = self.acquire().await?;
-        let now = self.time(&mut conn).await?;
+        let now = self.time(&mut conn.conn()).await?;
         let rows: Vec<(String, Uuid)> = sqlx::query_as(
             "SELECT tenant, id FROM bursar.holds
              WHERE state = 0 AND expires_at < 9223372036854775807 AND expires_at <= $1
@@ -70,7 +70,7 @@ impl Maintain for PostgresStore {
         )
         .bind(now.micros())
         .bind(sql_limit(limit))
-        .fetch_all(&mut *conn)
+        .fetch_all(conn.conn())
         .await
         .map_err(store_error)?;
         rows.into_iter().map(|(tenant, id)| Ok((stored_name("tenant", tenant)?, HoldId(id.as_u128())))).collect()
@@ -118,7 +118,7 @@ impl Maintain for PostgresStore {
         .bind(tenant)
         .bind(scope)
         .bind(sql_limit(limit))
-        .fetch_all(&mut *self.acquire().await?)
+        .fetch_all(self.acquire().await?.conn())
         .await
         .map_err(store_error)?;
         rows.into_iter()
@@ -128,8 +128,8 @@ impl Maintain for PostgresStore {
 
     async fn forget_keys(&self, limit: usize) -> Result<usize, StoreError> {
         let mut tx = self.begin(READ_COMMITTED).await?;
-        configure_writer(&mut tx, self.options.key_patience).await.map_err(store_error)?;
-        let now = self.time(&mut tx).await?;
+        configure_writer(tx.conn(), self.options.key_patience).await.map_err(store_error)?;
+        let now = self.time(&mut tx.conn()).await?;
         let delete = sqlx::query(
             "DELETE FROM bursar.keys WHERE ctid = ANY (ARRAY(
                  SELECT k.ctid FROM bursar.keys k WHERE k.until <= $1
@@ -137,7 +137,7 @@ impl Maintain for PostgresStore {
         )
         .bind(now.micros())
         .bind(sql_limit(limit));
-        let deleted = delete.execute(&mut *tx).await.map_err(store_error)?;
+        let deleted = delete.execute(tx.conn()).await.map_err(store_error)?;
         tx.commit().await.map_err(store_error)?;
         Ok(usize::try_from(deleted.rows_affected()).unwrap_or(usize::MAX))
     }
@@ -164,9 +164,9 @@ impl Maintain for PostgresStore {
 
     async fn erase_payload(&self, id: u128) -> Result<bool, StoreError> {
         let mut tx = self.begin(READ_COMMITTED).await?;
-        configure_writer(&mut tx, self.options.key_patience).await.map_err(store_error)?;
+        configure_writer(tx.conn(), self.options.key_patience).await.map_err(store_error)?;
         let delete = sqlx::query("DELETE FROM bursar.payloads WHERE id = $1").bind(Uuid::from_u128(id));
-        let deleted = delete.execute(&mut *tx).await.map_err(store_error)?;
+        let deleted = delete.execute(tx.conn()).await.map_err(store_error)?;
         tx.commit().await.map_err(store_error)?;
         Ok(deleted.rows_affected() > 0)
     }
@@ -182,7 +182,7 @@ impl Maintain for PostgresStore {
     async fn ready(&self) -> Result<(), StoreError> {
         let read_only = "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'";
         let mut conn = self.acquire().await?;
-        if sqlx::query_scalar(read_only).fetch_one(&mut *conn).await.map_err(store_error)? {
+        if sqlx::query_scalar(read_only).fetch_one(conn.conn()).await.map_err(store_error)? {
             return Err(StoreError::Unavailable {
                 what: "the database server does not accept writes".into(),
                 hint: "it is a standby or read-only: connect to the primary",
@@ -200,7 +200,7 @@ impl Maintain for PostgresStore {
             "SELECT current_setting('server_version'), current_setting('fsync'), current_setting('full_page_writes'),
                     pg_is_in_recovery()",
         )
-        .fetch_one(&mut *conn)
+        .fetch_one(conn.conn())
         .await
         .map_err(store_error)?;
         let found = [
@@ -210,19 +210,19 @@ impl Maintain for PostgresStore {
         ];
         Ok(Health {
             engine: format!("PostgreSQL {version}"),
-            schema: migrate::version(&mut conn).await?,
+            schema: migrate::version(&mut conn.conn()).await?,
             place: self.address.clone(),
             problems: found.iter().filter(|(is, _)| *is).map(|(_, problem)| (*problem).into()).collect(),
             position,
             last_event_at,
-            now: self.time(&mut conn).await?,
+            now: self.time(&mut conn.conn()).await?,
         })
     }
 
     async fn close(&self) {
         self.batch_connections.close();
         self.change_watch.close().await;
-        self.pool.close().await;
-        self.side_pool.close().await;
+        self.pool.pool.close().await;
+        self.side_pool.pool.close().await;
     }
 }

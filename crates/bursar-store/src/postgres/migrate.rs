@@ -3,8 +3,7 @@
 //! The version of the tables is the number of the last step, in the row `schema` of `bursar.meta`. A newer version only adds tables and
 //! columns, so that nodes of the version before keep running during an upgrade. A node refuses to start on tables newer than it knows.
 
-use sqlx::PgConnection;
-
+use super::conn::Conn;
 use super::error::store_error;
 use super::jobs::group_dead_jobs;
 use super::{PostgresStore, READ_COMMITTED};
@@ -44,7 +43,7 @@ pub(super) async fn prepare(store: &PostgresStore) -> Result<(), StoreError> {
 async fn prepare_with(store: &PostgresStore, steps: &[&'static str]) -> Result<(), StoreError> {
     let known = steps.len() as i64;
     let mut conn = store.acquire().await?;
-    let found = version(&mut conn).await?;
+    let found = version(&mut conn.conn()).await?;
     if found > known {
         return Err(StoreError::NewerSchema { found, known });
     }
@@ -55,25 +54,26 @@ async fn prepare_with(store: &PostgresStore, steps: &[&'static str]) -> Result<(
         return Err(StoreError::NotMigrated { found, needed: known });
     }
     drop(conn);
-    let mut tx = store.begin(READ_COMMITTED).await?;
+    // A migration may take long, and a pooler may cancel a long transaction, so a direct connection is used if there is one.
+    let mut tx = store.side_pool.begin(READ_COMMITTED).await.map_err(store_error)?;
     sqlx::query("SELECT pg_advisory_xact_lock($1)")
         .bind(MIGRATION_LOCK)
-        .execute(&mut *tx)
+        .execute(tx.conn())
         .await
         .map_err(store_error)?;
     // Another node may have migrated while this one waited for the lock.
-    let found = version(&mut tx).await?;
+    let found = version(&mut tx.conn()).await?;
     for (step, number) in steps.iter().zip(1..).skip(usize::try_from(found).unwrap_or(0)) {
-        sqlx::raw_sql(*step).execute(&mut *tx).await.map_err(store_error)?;
+        sqlx::raw_sql(*step).execute(tx.conn()).await.map_err(store_error)?;
         if number == GROUPS_STEP {
-            group_dead_jobs(&mut tx).await?;
+            group_dead_jobs(&mut tx.conn()).await?;
         }
     }
     tx.commit().await.map_err(store_error)
 }
 
 /// Returns the version of the tables; 0 if there are none.
-pub(super) async fn version(conn: &mut PgConnection) -> Result<i64, StoreError> {
+pub(super) async fn version(conn: &mut Conn<'_>) -> Result<i64, StoreError> {
     let exists: bool = sqlx::query_scalar("SELECT to_regclass('bursar.meta') IS NOT NULL")
         .fetch_one(&mut *conn)
         .await

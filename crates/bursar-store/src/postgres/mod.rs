@@ -8,6 +8,7 @@
 //! | `rows`, `scopes`, `jobs`, `due` | lock and read the rows of a transaction |
 //! | `write`, `statement` | write all changes of a batch in one statement |
 //! | `row_locations`, `pg_types` | find locked rows by their `ctid` |
+//! | `conn` | run statements on a server or on a pooler |
 //! | `connections` | begin and end batches in one round trip each |
 //! | `caller_transaction` | execute requests in a transaction of the caller |
 //! | `journal`, `payloads` | read the journal, assign its positions, load large payloads |
@@ -47,6 +48,7 @@
 mod blobs;
 mod caller_transaction;
 mod commit;
+mod conn;
 mod connections;
 mod due;
 mod error;
@@ -69,18 +71,19 @@ mod statement;
 mod verify;
 mod write;
 
+use std::fmt;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bursar_core::id::{BatchId, IdSource};
 use bursar_core::time::Time;
-use sqlx::pool::PoolConnection;
-use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
-use sqlx::{Connection, PgConnection, Postgres, Transaction};
+use sqlx::postgres::PgPool;
+use sqlx::{Connection, PgConnection};
 
+use self::conn::{Acquired, Conn, ConnPool, Server, Servers, Tx, check_same_database};
 use self::connections::BatchConnections;
-use self::error::{redacted, store_error};
+use self::error::store_error;
 pub use self::is_empty::is_empty;
 use self::maintain::Readiness;
 pub use self::migrate::migration_sql;
@@ -93,11 +96,11 @@ use crate::store::Setup;
 
 /// A store in a PostgreSQL database.
 pub struct PostgresStore {
-    pool: PgPool,
+    pool: ConnPool,
     batch_connections: BatchConnections,
     /// Connections for short statements of a task that already has a connection. If they came from the same pool, tasks could wait for
-    /// each other's connections.
-    side_pool: PgPool,
+    /// each other's connections. They are direct if there is a direct URL.
+    side_pool: ConnPool,
     change_watch: Arc<ChangeWatch>,
     setup: Setup,
     options: PostgresOptions,
@@ -110,9 +113,15 @@ pub struct PostgresStore {
     readiness: Readiness,
 }
 
-/// Connection counts and timeouts of a store.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Connections and timeouts of a store.
+#[derive(Clone, PartialEq, Eq)]
 pub struct PostgresOptions {
+    /// Whether the URL is that of a pooler in transaction mode, such as PgBouncer. Statements then have no name, and nothing relies on a
+    /// session.
+    pub pooled: bool,
+    /// The URL of the server behind the pooler, for what needs a session: notifications and migrations. Without it, a pooled store polls
+    /// instead of listening.
+    pub direct_url: Option<String>,
     /// The most connections in the pool. Batches keep one in four of them. Not counted are two connections for short statements and,
     /// while callers wait for jobs, two for notifications.
     pub connections: u32,
@@ -129,12 +138,31 @@ pub struct PostgresOptions {
 impl Default for PostgresOptions {
     fn default() -> PostgresOptions {
         PostgresOptions {
+            pooled: false,
+            direct_url: None,
             connections: 8,
             connect_within: Duration::from_secs(10),
             answer_within: Duration::from_secs(30),
             key_patience: Duration::from_millis(200),
             caller_patience: Duration::from_secs(10),
         }
+    }
+}
+
+/// Hides the direct URL, which may contain a password.
+impl fmt::Debug for PostgresOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let PostgresOptions { pooled, direct_url, connections, .. } = self;
+        let (connect, answer) = (self.connect_within, self.answer_within);
+        f.debug_struct("PostgresOptions")
+            .field("pooled", pooled)
+            .field("direct_url", &direct_url.as_ref().map(|_| "…"))
+            .field("connections", connections)
+            .field("connect_within", &connect)
+            .field("answer_within", &answer)
+            .field("key_patience", &self.key_patience)
+            .field("caller_patience", &self.caller_patience)
+            .finish()
     }
 }
 
@@ -147,25 +175,26 @@ const ONE_SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 impl PostgresStore {
     /// Connects to `postgres://…`, and creates or upgrades the tables if the setup allows it.
     pub async fn open(url: &str, setup: Setup, options: PostgresOptions) -> Result<PostgresStore, StoreError> {
-        if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
-            return Err(StoreError::BadUrl(redacted(url)));
-        }
-        let connect: PgConnectOptions = url.parse().map_err(|_| StoreError::BadUrl(redacted(url)))?;
+        let servers = Servers::new(url, &options)?;
+        let connect = &servers.main.connect;
         let address = format!(
             "postgres://{}:{}/{}",
             connect.get_host(),
             connect.get_port(),
             connect.get_database().unwrap_or_else(|| connect.get_username())
         );
-        let pool =
-            |connections| PgPoolOptions::new().max_connections(connections).acquire_timeout(options.connect_within);
-        probe(&connect, options.connect_within).await?;
-        let change_watch = ChangeWatch::new(connect.clone(), options.connect_within, options.answer_within);
+        let within = options.connect_within;
+        probe(&servers.main, within).await?;
+        let (pool, side_pool) = (servers.main.pool(options.connections.max(1), within), servers.side().pool(2, within));
+        if let (Some(_), Some(direct)) = (&options.direct_url, &servers.direct) {
+            probe(direct, within).await?;
+            check_same_database(&pool, &side_pool).await?;
+        }
         let store = PostgresStore {
-            pool: pool(options.connections.max(1)).connect_lazy_with(connect.clone()),
+            pool,
             batch_connections: BatchConnections::default(),
-            side_pool: pool(2).connect_lazy_with(connect),
-            change_watch: Arc::new(change_watch),
+            side_pool,
+            change_watch: Arc::new(ChangeWatch::new(servers, within, options.answer_within)),
             setup,
             options,
             address,
@@ -176,7 +205,7 @@ impl PostgresStore {
         };
         migrate::prepare(&store).await?;
         let newest: Option<i64> = sqlx::query_scalar("SELECT at FROM bursar.journal ORDER BY id DESC LIMIT 1")
-            .fetch_optional(&mut *store.acquire().await?)
+            .fetch_optional(store.acquire().await?.conn())
             .await
             .map_err(store_error)?;
         store.advance_time_floor(Time::from_micros(newest.unwrap_or(i64::MIN)));
@@ -185,21 +214,21 @@ impl PostgresStore {
 
     /// Returns the connection pool, for callers' own transactions.
     pub fn pool(&self) -> &PgPool {
-        &self.pool
+        &self.pool.pool
     }
 
-    async fn acquire(&self) -> Result<PoolConnection<Postgres>, StoreError> {
+    async fn acquire(&self) -> Result<Acquired, StoreError> {
         self.pool.acquire().await.map_err(|error| self.pool_error(error))
     }
 
-    async fn begin(&self, statement: &'static str) -> Result<Transaction<'static, Postgres>, StoreError> {
-        self.pool.begin_with(statement).await.map_err(|error| self.pool_error(error))
+    async fn begin(&self, statement: &'static str) -> Result<Tx<'static>, StoreError> {
+        self.pool.begin(statement).await.map_err(|error| self.pool_error(error))
     }
 
     /// Translates an error of the pool. If the pool timed out although it is not full, the server did not accept a connection.
     fn pool_error(&self, error: sqlx::Error) -> StoreError {
         match error {
-            sqlx::Error::PoolTimedOut if self.pool.size() < self.pool.options().get_max_connections() => {
+            sqlx::Error::PoolTimedOut if self.pool.pool.size() < self.pool.pool.options().get_max_connections() => {
                 no_answer(self.options.connect_within)
             }
             other => store_error(other),
@@ -228,12 +257,16 @@ impl PostgresStore {
 }
 
 /// Connects once outside the pool, to report why connecting fails: the pool would retry until its timeout and hide the reason.
-async fn probe(connect: &PgConnectOptions, within: Duration) -> Result<(), StoreError> {
-    match tokio::time::timeout(within, PgConnection::connect_with(connect)).await {
-        Ok(Ok(conn)) => conn.close().await.map_err(store_error),
-        Ok(Err(error)) => Err(store_error(error)),
-        Err(_) => Err(no_answer(within)),
-    }
+///
+/// Executes a statement as well. If a pooler answers although the options do not say so, the statement leaves its name behind, and the
+/// first statement of the pool fails because the name is taken.
+async fn probe(server: &Server, within: Duration) -> Result<(), StoreError> {
+    let probe = async {
+        let mut conn = PgConnection::connect_with(&server.connect).await?;
+        sqlx::query("SELECT 1").execute(Conn::idle(&mut conn, server.pooled)).await?;
+        conn.close().await
+    };
+    tokio::time::timeout(within, probe).await.map_err(|_| no_answer(within))?.map_err(store_error)
 }
 
 fn no_answer(within: Duration) -> StoreError {

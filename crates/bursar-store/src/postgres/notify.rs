@@ -6,6 +6,7 @@
 //! - After a successful `LISTEN`, notifications may still not arrive, because a pooler can give the connection to another client. So a
 //!   listener counts as working only after it has received a probe that was sent on another connection. It is probed again every 30
 //!   seconds. Before the first probe arrives, and if one is lost, the node polls.
+//! - Behind a pooler a listener needs a direct connection. Without one the node polls. It sends in either case.
 //! - A notification names its queues as numbers, so that it wakes only the workers that wait for one of them.
 
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -13,10 +14,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sqlx::postgres::{PgConnectOptions, PgListener, PgNotification, PgPool, PgPoolOptions};
+use sqlx::postgres::{PgListener, PgNotification, PgPool, PgPoolOptions};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, Row};
 use tokio::time::{Instant, timeout, timeout_at};
 
+use super::conn::{Conn, Servers};
 use super::error::store_error;
 use super::{PostgresStore, no_answer};
 use crate::error::StoreError;
@@ -36,7 +38,7 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The connection for polling and sending, opened when it is first needed. It belongs to no pool, because a pool would check it with two
 /// round trips at each use.
 pub(super) struct ChangeWatch {
-    connect: PgConnectOptions,
+    servers: Servers,
     connect_within: Duration,
     answer_within: Duration,
     conn: tokio::sync::Mutex<Option<PgConnection>>,
@@ -55,9 +57,9 @@ struct KnownListeners {
 }
 
 impl ChangeWatch {
-    pub(super) fn new(connect: PgConnectOptions, connect_within: Duration, answer_within: Duration) -> ChangeWatch {
+    pub(super) fn new(servers: Servers, connect_within: Duration, answer_within: Duration) -> ChangeWatch {
         ChangeWatch {
-            connect,
+            servers,
             connect_within,
             answer_within,
             conn: tokio::sync::Mutex::default(),
@@ -85,20 +87,17 @@ impl ChangeWatch {
     }
 
     /// Runs a statement. The connection is kept only after a success: after a timeout a late answer may still arrive on it.
-    async fn run<T>(
-        &self,
-        statement: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
-    ) -> Result<T, StoreError> {
+    async fn run<T>(&self, statement: impl AsyncFnOnce(Conn<'_>) -> Result<T, sqlx::Error>) -> Result<T, StoreError> {
         let mut slot = self.conn.lock().await;
         let mut conn = match slot.take() {
             Some(conn) => conn,
-            None => timeout(self.connect_within, PgConnection::connect_with(&self.connect))
+            None => timeout(self.connect_within, PgConnection::connect_with(&self.servers.main.connect))
                 .await
                 .map_err(|_| no_answer(self.connect_within))?
                 .map_err(store_error)?,
         };
-        let answer =
-            timeout(self.answer_within, statement(&mut conn)).await.map_err(|_| no_answer(self.answer_within))?;
+        let idle = Conn::idle(&mut conn, self.servers.main.pooled);
+        let answer = timeout(self.answer_within, statement(idle)).await.map_err(|_| no_answer(self.answer_within))?;
         let answer = answer.map_err(store_error)?;
         *slot = Some(conn);
         Ok(answer)
@@ -160,13 +159,14 @@ impl Notifier for PgNotifier {
 
     async fn listen(&self) -> Result<Box<dyn Listener>, StoreError> {
         let watch = self.0.clone();
+        let server = watch.servers.direct.as_ref().ok_or_else(no_session)?;
         let (connect_within, answer_within) = (watch.connect_within, watch.answer_within);
         let pool = PgPoolOptions::new()
             .max_connections(1)
             .max_lifetime(None)
             .idle_timeout(None)
             .acquire_timeout(connect_within)
-            .connect_lazy_with(watch.connect.clone());
+            .connect_lazy_with(server.connect.clone());
         let listener = PgListener::connect_with(&pool).await.map_err(store_error)?;
         let mut listener = NotifyListener {
             watch,
@@ -282,6 +282,15 @@ fn connection_lost() -> StoreError {
         what: "the connection for notifications was lost".into(),
         hint: "Bursar polls for jobs of other processes and reconnects",
         permanent: false,
+        source: None,
+    }
+}
+
+fn no_session() -> StoreError {
+    StoreError::Unavailable {
+        what: "a pooler in transaction mode passes on no notifications".into(),
+        hint: "Bursar polls for jobs of other processes; to use notifications, set postgres.direct_url",
+        permanent: true,
         source: None,
     }
 }

@@ -8,16 +8,13 @@ use std::collections::HashMap;
 
 use bursar_core::page::{PageFill, PageItem};
 use bursar_core::payload::Payload;
-use sqlx::PgConnection;
 use uuid::Uuid;
 
+use super::conn::Conn;
 use crate::codec::PayloadRow;
 
 /// Loads detached payloads by their ids. Erased ones are missing.
-pub(super) async fn load_payloads(
-    conn: &mut PgConnection,
-    ids: &[Uuid],
-) -> Result<HashMap<u128, Payload>, sqlx::Error> {
+pub(super) async fn load_payloads(conn: &mut Conn<'_>, ids: &[Uuid]) -> Result<HashMap<u128, Payload>, sqlx::Error> {
     if ids.is_empty() {
         return Ok(HashMap::new());
     }
@@ -32,10 +29,7 @@ pub(super) async fn load_payloads(
 }
 
 /// Loads the sizes of detached payloads, in bytes.
-pub(super) async fn load_payload_sizes(
-    conn: &mut PgConnection,
-    ids: &[Uuid],
-) -> Result<HashMap<u128, usize>, sqlx::Error> {
+pub(super) async fn load_payload_sizes(conn: &mut Conn<'_>, ids: &[Uuid]) -> Result<HashMap<u128, usize>, sqlx::Error> {
     if ids.is_empty() {
         return Ok(HashMap::new());
     }
@@ -51,7 +45,7 @@ pub(super) async fn load_payload_sizes(
 
 /// Truncates rows to one page. Counts the sizes of their detached payloads, before these are loaded.
 pub(super) async fn cut_page<R: PageItem>(
-    conn: &mut PgConnection,
+    conn: &mut Conn<'_>,
     rows: &mut Vec<R>,
     limit: usize,
     detached: impl Fn(&mut R) -> Vec<u128>,
@@ -71,7 +65,7 @@ pub(super) async fn cut_page<R: PageItem>(
 
 /// Loads the detached payloads of rows into them. An erased payload becomes `null`.
 pub(super) async fn attach_payloads<R: PayloadRow>(
-    conn: &mut PgConnection,
+    conn: &mut Conn<'_>,
     rows: &mut [R],
     id: impl Fn(&R) -> u128,
 ) -> Result<(), sqlx::Error> {

@@ -39,6 +39,31 @@ impl Decode<'_, Postgres> for Ctid {
     }
 }
 
+/// `tid`, declared by name: the driver then looks the type up before it parses the statement. Its only value is null.
+pub(super) struct CtidByName;
+
+/// `tid[]`, declared by name like [`CtidByName`].
+pub(super) struct CtidArrayByName;
+
+macro_rules! null_by_name {
+    ($type:ty, $name:literal) => {
+        impl Type<Postgres> for $type {
+            fn type_info() -> PgTypeInfo {
+                PgTypeInfo::with_name($name)
+            }
+        }
+
+        impl Encode<'_, Postgres> for $type {
+            fn encode_by_ref(&self, _: &mut PgArgumentBuffer) -> Result<IsNull, BoxDynError> {
+                Ok(IsNull::Yes)
+            }
+        }
+    };
+}
+
+null_by_name!(CtidByName, "tid");
+null_by_name!(CtidArrayByName, "_tid");
+
 /// An instant of the server's clock (`timestamptz`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Timestamp(pub(super) Time);

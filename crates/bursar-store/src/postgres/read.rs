@@ -15,9 +15,9 @@ use bursar_core::page::{PageFill, PageItem};
 use bursar_core::scope::ScopeState;
 use bursar_core::state::{NamespaceKey, QueueKey, ScheduleKey, ScopeKey};
 use bursar_core::time::Time;
-use sqlx::PgConnection;
 use uuid::Uuid;
 
+use super::conn::Conn;
 use super::error::store_error;
 use super::payloads::{attach_payloads, cut_page};
 use super::rows::{LockMode, PgRows};
@@ -36,13 +36,13 @@ const HOLDS_AT_ONCE: usize = 50;
 #[async_trait]
 impl Read for PostgresStore {
     async fn now(&self) -> Result<Time, StoreError> {
-        self.time(&mut *self.acquire().await?).await
+        self.time(&mut self.acquire().await?.conn()).await
     }
 
     async fn scope(&self, key: &ScopeKey) -> Result<Option<ScopeState>, StoreError> {
         // One snapshot for the scope and for the charges that are due on it.
         let mut tx = self.begin(ONE_SNAPSHOT).await?;
-        let view = self.scope_in(&mut tx, key).await?;
+        let view = self.scope_in(&mut tx.conn(), key).await?;
         tx.commit().await.map_err(store_error)?;
         Ok(view)
     }
@@ -66,15 +66,15 @@ impl Read for PostgresStore {
         .bind(prefix_end(prefix))
         .bind(after.map_or("", Scope::as_str))
         .bind(sql_limit(limit))
-        .fetch_all(&mut *tx)
+        .fetch_all(tx.conn())
         .await
         .map_err(store_error)?;
-        let now = self.time(&mut tx).await?;
+        let now = self.time(&mut tx.conn()).await?;
         let mut found = Vec::with_capacity(rows.len());
         for (name, state, budget) in rows {
             let name: Scope = stored_name("scope", name)?;
             let row = self.scope_row(&state, budget.as_deref())?;
-            let view = self.view(&mut tx, &(tenant.clone(), name.clone()), row, now).await?;
+            let view = self.view(&mut tx.conn(), &(tenant.clone(), name.clone()), row, now).await?;
             found.push((name, view));
         }
         tx.commit().await.map_err(store_error)?;
@@ -91,10 +91,10 @@ impl Read for PostgresStore {
         .bind(key.1.as_str())
         .bind(from.micros())
         .bind(to.micros())
-        .fetch_one(&mut *tx)
+        .fetch_one(tx.conn())
         .await
         .map_err(store_error)?;
-        let view = self.scope_in(&mut tx, key).await?;
+        let view = self.scope_in(&mut tx.conn(), key).await?;
         tx.commit().await.map_err(store_error)?;
         Ok(posted + view.map_or(0, |row| row.posted_by_expiry(from, to)))
     }
@@ -102,7 +102,7 @@ impl Read for PostgresStore {
     async fn hold(&self, id: HoldId) -> Result<Option<Hold>, StoreError> {
         let data: Option<Vec<u8>> = sqlx::query_scalar("SELECT data FROM bursar.holds WHERE id = $1")
             .bind(Uuid::from_u128(id.0))
-            .fetch_optional(&mut *self.acquire().await?)
+            .fetch_optional(self.acquire().await?.conn())
             .await
             .map_err(store_error)?;
         data.map(|data| Hold::unpack(&data)).transpose()
@@ -116,7 +116,7 @@ impl Read for PostgresStore {
     ) -> Result<Vec<Hold>, StoreError> {
         let (at, hold) = after.unwrap_or((Time::MIN, HoldId(0)));
         let mut tx = self.begin(ONE_SNAPSHOT).await?;
-        let mut rows = PgRows::new(&mut tx, self, LockMode::Read);
+        let mut rows = PgRows::new(tx.conn(), self, LockMode::Read);
         let Some((_, row)) = rows.scopes(&[(key.clone(), false)]).await?.rows.pop() else { return Ok(Vec::new()) };
         let table: Vec<(i64, Uuid)> = sqlx::query_as(
             "SELECT c.expires_at, c.hold FROM bursar.live_charges c WHERE c.tenant = $1 AND c.scope = $2
@@ -128,7 +128,7 @@ impl Read for PostgresStore {
         .bind(sql_limit(limit))
         .bind(at.micros())
         .bind(Uuid::from_u128(hold.0))
-        .fetch_all(&mut *tx)
+        .fetch_all(tx.conn())
         .await
         .map_err(store_error)?;
         let table = table.into_iter().map(|(at, hold)| (Time::from_micros(at), HoldId(hold.as_u128())));
@@ -136,7 +136,7 @@ impl Read for PostgresStore {
         let (mut page, mut found) = (PageFill::new(limit), Vec::new());
         for ids in ids.chunks(HOLDS_AT_ONCE) {
             let mut some: HashMap<HoldId, Hold> =
-                PgRows::new(&mut tx, self, LockMode::Read).holds(ids).await?.rows.into_iter().collect();
+                PgRows::new(tx.conn(), self, LockMode::Read).holds(ids).await?.rows.into_iter().collect();
             for hold in ids.iter().filter_map(|id| some.remove(id)) {
                 if !page.is_full() {
                     page.add(hold.bytes());
@@ -155,11 +155,11 @@ impl Read for PostgresStore {
         let mut conn = self.acquire().await?;
         let found: Option<(Vec<u8>,)> = sqlx::query_as("SELECT data FROM bursar.grants WHERE id = $1")
             .bind(Uuid::from_u128(id.0))
-            .fetch_optional(&mut *conn)
+            .fetch_optional(conn.conn())
             .await
             .map_err(store_error)?;
         let mut grants = found.iter().map(|(data,)| Grant::unpack(data)).collect::<Result<Vec<_>, _>>()?;
-        attach_payloads(&mut conn, &mut grants, |grant| grant.id.0).await.map_err(store_error)?;
+        attach_payloads(&mut conn.conn(), &mut grants, |grant| grant.id.0).await.map_err(store_error)?;
         Ok(grants.pop())
     }
 
@@ -300,7 +300,7 @@ impl Read for PostgresStore {
 
 impl PostgresStore {
     /// Reads a scope in an open snapshot and brings it to the present.
-    async fn scope_in(&self, tx: &mut PgConnection, key: &ScopeKey) -> Result<Option<ScopeState>, StoreError> {
+    async fn scope_in(&self, tx: &mut Conn<'_>, key: &ScopeKey) -> Result<Option<ScopeState>, StoreError> {
         let row: Option<(Vec<u8>, Option<String>, i64)> = sqlx::query_as(
             "SELECT state, budget, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
              FROM bursar.scopes WHERE tenant = $1 AND scope = $2 AND version > 0",
@@ -328,24 +328,24 @@ impl PostgresStore {
             .bind(tenant.as_str())
             .bind(mark.map(|id| Uuid::from_u128(id.0)))
             .bind(sql_limit(limit))
-            .fetch_all(&mut *conn)
+            .fetch_all(conn.conn())
             .await
             .map_err(store_error)?;
         let mut grants = rows.iter().map(|(data,)| Grant::unpack(data)).collect::<Result<Vec<_>, _>>()?;
         let detached = |grant: &mut Grant| Vec::from_iter(grant.payload.is_elsewhere().then_some(grant.id.0));
-        cut_page(&mut conn, &mut grants, limit, detached).await.map_err(store_error)?;
-        attach_payloads(&mut conn, &mut grants, |grant| grant.id.0).await.map_err(store_error)?;
+        cut_page(&mut conn.conn(), &mut grants, limit, detached).await.map_err(store_error)?;
+        attach_payloads(&mut conn.conn(), &mut grants, |grant| grant.id.0).await.map_err(store_error)?;
         Ok(grants)
     }
 
     async fn view(
         &self,
-        conn: &mut PgConnection,
+        conn: &mut Conn<'_>,
         key: &ScopeKey,
         row: ScopeState,
         now: Time,
     ) -> Result<ScopeState, StoreError> {
-        transaction::view(&mut PgRows::new(conn, self, LockMode::Read), key, row, now).await
+        transaction::view(&mut PgRows::new(conn.reborrow(), self, LockMode::Read), key, row, now).await
     }
 
     fn injected_now(&self) -> Option<Time> {
@@ -353,7 +353,7 @@ impl PostgresStore {
     }
 
     /// Returns the time that decisions use: the injected clock, or that of the database.
-    pub(super) async fn time(&self, conn: &mut PgConnection) -> Result<Time, StoreError> {
+    pub(super) async fn time(&self, conn: &mut Conn<'_>) -> Result<Time, StoreError> {
         match self.injected_now() {
             Some(now) => Ok(now),
             None => clock(conn).await.map_err(store_error),

@@ -29,30 +29,30 @@ impl PostgresStore {
         sqlx::query("SELECT set_config('lock_timeout', $1, true), pg_advisory_xact_lock($2)")
             .bind(format!("{}ms", WRITERS_TIMEOUT.as_millis()))
             .bind(REBUILD_LOCK)
-            .execute(&mut *tx)
+            .execute(tx.conn())
             .await
             .map_err(store_error)?;
         // All writers have ended, so this assigns the last positions. It uses another connection, because within this transaction
         // readers of the journal would have to wait for its end.
         let mut side = self.side_pool.acquire().await.map_err(store_error)?;
-        self.assign_positions(&mut side).await?;
+        self.assign_positions(&mut side.conn()).await?;
         drop(side);
         sqlx::raw_sql(
             "TRUNCATE bursar.keys, bursar.job_keys, bursar.jobs, bursar.ended_jobs, bursar.queues, bursar.schedules,
                  bursar.tallies, bursar.costs, bursar.held, bursar.dead_groups, bursar.holds, bursar.grants,
                  bursar.scopes, bursar.blobs, bursar.blob_digests, bursar.namespaces, bursar.live_charges, bursar.postings, bursar.rollups",
         )
-        .execute(&mut *tx)
+        .execute(tx.conn())
         .await
         .map_err(store_error)?;
         self.scope_cache.clear();
         let (mut events, mut after) = (0, 0);
         loop {
-            let page = journal::page(&mut tx, after, JOURNAL_PAGE).await?;
+            let page = journal::page(&mut tx.conn(), after, JOURNAL_PAGE).await?;
             let Some(last) = page.last() else { break };
             after = last.position + last.batch.count() as u64 - 1;
             for row in &page {
-                let mut rows = PgRows::new(&mut tx, self, LockMode::Exclusive);
+                let mut rows = PgRows::new(tx.conn(), self, LockMode::Exclusive);
                 let ws = transaction::replay(&mut rows, &row.batch).await?;
                 if !rows.store(&ws, None).await? {
                     let problem = format!("{} uses an idempotency key that an earlier row uses", row.batch.id);
@@ -61,7 +61,7 @@ impl PostgresStore {
                 events += row.batch.count() as u64;
             }
         }
-        self.rebuild_lines(&mut tx).await?;
+        self.rebuild_lines(&mut tx.conn()).await?;
         tx.commit().await.map_err(commit_error)?;
         // Entries that were cached before the commit may be outdated.
         self.scope_cache.clear();

@@ -25,9 +25,10 @@ use bursar_core::time::Time;
 use serde::de::DeserializeOwned;
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
-use sqlx::{PgConnection, Postgres, Row};
+use sqlx::{Postgres, Row};
 use uuid::Uuid;
 
+use super::conn::Conn;
 use super::error::{Conflict, conflict, store_error};
 use super::payloads::attach_payloads;
 use super::pg_types::{Ctid, Timestamp};
@@ -53,7 +54,7 @@ pub(super) enum LockMode {
 
 /// One transaction on a connection.
 pub(super) struct PgRows<'c> {
-    pub(super) conn: &'c mut PgConnection,
+    pub(super) conn: Conn<'c>,
     pub(super) store: &'c PostgresStore,
     pub(super) mode: LockMode,
     /// How far it has come in the lock order, if it has waited for a row.
@@ -65,6 +66,10 @@ pub(super) struct PgRows<'c> {
     /// Where the locked rows are stored.
     pub(super) locations: RowLocations,
     pub(super) prefetched: Prefetched,
+    /// Whether the transaction is rolled back and run again if scopes have to be created.
+    pub(super) restarts: bool,
+    /// The scopes to create before it runs again.
+    pub(super) uncreated: Vec<ScopeKey>,
 }
 
 /// Grants and scopes that were loaded together, in advance of `Rows::grants` and `Rows::scopes`.
@@ -146,7 +151,7 @@ macro_rules! grants_and_scopes {
 }
 
 impl<'c> PgRows<'c> {
-    pub(super) fn new(conn: &'c mut PgConnection, store: &'c PostgresStore, mode: LockMode) -> PgRows<'c> {
+    pub(super) fn new(conn: Conn<'c>, store: &'c PostgresStore, mode: LockMode) -> PgRows<'c> {
         PgRows {
             conn,
             store,
@@ -156,6 +161,8 @@ impl<'c> PgRows<'c> {
             clock: None,
             locations: RowLocations::default(),
             prefetched: Prefetched::default(),
+            restarts: false,
+            uncreated: Vec::new(),
         }
     }
 
@@ -195,7 +202,7 @@ impl<'c> PgRows<'c> {
         &mut self,
         statement: Query<'_, Postgres, PgArguments>,
     ) -> Result<Vec<PgRow>, StoreError> {
-        statement.fetch_all(&mut *self.conn).await.map_err(|e| self.statement_error(e))
+        statement.fetch_all(&mut self.conn).await.map_err(|e| self.statement_error(e))
     }
 
     /// Decodes the columns that every locking statement begins with: ordinal, location, clock and data. Keeps the latest clock.
@@ -234,7 +241,7 @@ impl<'c> PgRows<'c> {
         if missing.is_empty() || !self.may_skip() {
             return Ok(Vec::new());
         }
-        let locked = sqlx::query_scalar::<_, Uuid>(exists).bind(missing).fetch_all(&mut *self.conn).await;
+        let locked = sqlx::query_scalar::<_, Uuid>(exists).bind(missing).fetch_all(&mut self.conn).await;
         Ok(locked.map_err(|e| self.statement_error(e))?.into_iter().map(|id| id.as_u128()).collect())
     }
 
@@ -310,7 +317,7 @@ impl Rows for PgRows<'_> {
         )
         .bind(tenants)
         .bind(names)
-        .fetch_all(&mut *self.conn)
+        .fetch_all(&mut self.conn)
         .await
         .map_err(|e| self.statement_error(e))?;
         let row = |(n, fingerprint, batch, command, until): (i64, Uuid, Uuid, Uuid, i64)| {
@@ -334,7 +341,7 @@ impl Rows for PgRows<'_> {
              CROSS JOIN LATERAL (SELECT j.id, j.entries FROM bursar.journal j WHERE j.id = w.id OFFSET 0) j",
         )
         .bind(ids)
-        .fetch_all(&mut *self.conn)
+        .fetch_all(&mut self.conn)
         .await
         .map_err(|e| self.statement_error(e))?;
         let mut found = Vec::with_capacity(wanted.len());
@@ -360,7 +367,7 @@ impl Rows for PgRows<'_> {
         .bind(tenants)
         .bind(queues)
         .bind(names)
-        .fetch_all(&mut *self.conn)
+        .fetch_all(&mut self.conn)
         .await
         .map_err(|e| self.statement_error(e))?;
         Ok(rows.into_iter().map(|(n, job)| (keys[index(n)].clone(), JobId(job.as_u128()))).collect())
@@ -453,7 +460,7 @@ impl Rows for PgRows<'_> {
             None => self.fetch_grants(&ids).await?,
         };
         let blocked = self.find_locked(exists, missing(&ids, grants.iter().map(|grant| grant.id.0))).await?;
-        attach_payloads(self.conn, &mut grants, |grant| grant.id.0).await.map_err(|e| self.statement_error(e))?;
+        attach_payloads(&mut self.conn, &mut grants, |grant| grant.id.0).await.map_err(|e| self.statement_error(e))?;
         Ok(Found {
             rows: grants.into_iter().map(|grant| (grant.id, grant)).collect(),
             blocked: blocked.into_iter().map(GrantId).collect(),
@@ -470,7 +477,7 @@ impl Rows for PgRows<'_> {
         }
         match self.clock {
             Some(clock) => Ok(clock),
-            None => scopes::clock(&mut *self.conn).await.map_err(|e| self.statement_error(e)),
+            None => scopes::clock(&mut self.conn).await.map_err(|e| self.statement_error(e)),
         }
     }
 

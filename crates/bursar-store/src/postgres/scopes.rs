@@ -2,12 +2,17 @@
 //!
 //! A scope that does not exist cannot be locked. So a missing row is created first, in a short transaction of its own, with version 0.
 //! If the request is refused, the row stays: no list shows rows of version 0, and the next request uses it.
+//!
+//! That transaction needs a second connection. Behind a pooler it could wait for one that another transaction has, which waits for a second
+//! one as well. So if there is no direct connection, a batch is rolled back, and runs again when the scopes are there
+//! (`PgRows::restarts`).
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bursar_core::bounds::DEPTH_MAX;
 use bursar_core::name::Scope;
+use bursar_core::request::CheckedRequest;
 use bursar_core::scope::ScopeState;
 use bursar_core::state::ScopeKey;
 use bursar_core::time::Time;
@@ -83,9 +88,12 @@ impl PgRows<'_> {
     /// Creates rows so that they can be locked, in a transaction of its own, so that no other transaction waits for this one.
     async fn create(&mut self, keys: &[ScopeKey]) -> Result<(), StoreError> {
         let created = if self.mode == LockMode::Exclusive {
-            create(&mut *self.conn, keys).await
+            create(&mut self.conn, keys).await
+        } else if self.restarts {
+            self.uncreated = keys.to_vec();
+            return Err(StoreError::Busy("the scopes of the request are being created".into()));
         } else {
-            create(&self.store.side_pool, keys).await
+            self.store.create_scopes(keys).await
         };
         created.map_err(|e| self.statement_error(e))
     }
@@ -141,7 +149,7 @@ impl PgRows<'_> {
         )
         .bind(tenants)
         .bind(names)
-        .fetch_all(&mut *self.conn)
+        .fetch_all(&mut self.conn)
         .await
         .map_err(|e| self.statement_error(e))?;
         found.blocked.extend(exist.into_iter().map(|n| missing[index(n)].clone()));
@@ -172,6 +180,17 @@ impl ScopeCache {
         }
     }
 
+    /// Notes that scopes exist. Their parents are not known.
+    fn add_created(&self, keys: &[ScopeKey]) {
+        let mut cached = self.cached();
+        if cached.len() + keys.len() > CACHED_MAX {
+            cached.clear();
+        }
+        for key in keys {
+            cached.entry(key.clone()).or_insert(None);
+        }
+    }
+
     pub(super) fn clear(&self) {
         self.cached().clear();
     }
@@ -182,6 +201,24 @@ impl ScopeCache {
 }
 
 impl PostgresStore {
+    /// Creates the scopes that requests name and this node does not know of.
+    pub(super) async fn create_named_scopes(&self, requests: &[&CheckedRequest]) -> Result<(), sqlx::Error> {
+        let named: BTreeSet<&ScopeKey> = requests
+            .iter()
+            .flat_map(|request| &request.needs().scopes)
+            .filter_map(|(key, need)| need.create.then_some(key))
+            .collect();
+        let unknown = self.scope_cache.unknown(named.into_iter());
+        if unknown.is_empty() { Ok(()) } else { self.create_scopes(&unknown).await }
+    }
+
+    /// Creates scopes, in a transaction of its own.
+    pub(super) async fn create_scopes(&self, keys: &[ScopeKey]) -> Result<(), sqlx::Error> {
+        create(self.side_pool.acquire().await?.conn(), keys).await?;
+        self.scope_cache.add_created(keys);
+        Ok(())
+    }
+
     /// Decodes a scope from its columns.
     pub(super) fn scope_row(&self, state: &[u8], budget: Option<&str>) -> Result<ScopeState, StoreError> {
         let mut row = ScopeState::unpack(state)?;

@@ -65,12 +65,12 @@ impl PgRows<'_> {
         if locks {
             // A missing row is created, so that two transactions cannot define the same new name at once.
             let create = sqlx::query(sql.create).bind(&tenants).bind(&names).bind(to_json(&S::default()));
-            create.execute(&mut *self.conn).await.map_err(|e| self.statement_error(e))?;
+            create.execute(&mut self.conn).await.map_err(|e| self.statement_error(e))?;
         }
         let rows: Vec<(i64, String)> = sqlx::query_as(if locks { sql.lock } else { sql.read })
             .bind(&tenants)
             .bind(&names)
-            .fetch_all(&mut *self.conn)
+            .fetch_all(&mut self.conn)
             .await
             .map_err(|e| self.statement_error(e))?;
         rows.into_iter().map(|(n, data)| Ok((index(n), from_json(what, &data)?))).collect()

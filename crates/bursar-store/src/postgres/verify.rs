@@ -65,7 +65,7 @@ impl PostgresStore {
         .bind(&after.0)
         .bind(&after.1)
         .bind(PAGE as i64)
-        .fetch_all(&mut *tx)
+        .fetch_all(tx.conn())
         .await
         .map_err(store_error)?;
         let last = page.last().map(|(tenant, scope, ..)| (tenant.clone(), scope.clone()));
@@ -76,9 +76,9 @@ impl PostgresStore {
             queries.extend(verify::history_queries(&key, &row));
             scopes.push((key, row, rolled.unwrap_or(0)));
         }
-        let sums = PgRows::new(&mut tx, self, LockMode::Read).window_histories(&queries).await?;
+        let sums = PgRows::new(tx.conn(), self, LockMode::Read).window_histories(&queries).await?;
         let recent: Vec<HoldId> = scopes.iter().flat_map(|(_, row, _)| &row.recent).map(|charge| charge.hold).collect();
-        let holds = PgRows::new(&mut tx, self, LockMode::Read).holds(&recent).await?.rows;
+        let holds = PgRows::new(tx.conn(), self, LockMode::Read).holds(&recent).await?.rows;
         let holds: HashMap<HoldId, Hold> = holds.into_iter().collect();
         tx.commit().await.map_err(store_error)?;
         let mut sums = sums.as_slice();
@@ -111,7 +111,7 @@ impl PostgresStore {
         .bind(after.2)
         .bind(after.3)
         .bind(PAGE as i64)
-        .fetch_all(&mut *self.acquire().await?)
+        .fetch_all(self.acquire().await?.conn())
         .await
         .map_err(store_error)?;
         let last = page.last().map(|(tenant, scope, at, hold, ..)| (tenant.clone(), scope.clone(), *at, *hold));
@@ -132,7 +132,7 @@ impl PostgresStore {
             sqlx::query_as("SELECT id, state, expires_at, data FROM bursar.holds WHERE id > $1 ORDER BY id LIMIT $2")
                 .bind(after)
                 .bind(PAGE as i64)
-                .fetch_all(&mut *tx)
+                .fetch_all(tx.conn())
                 .await
                 .map_err(store_error)?;
         let last = page.last().map(|(id, ..)| *id);
@@ -154,15 +154,15 @@ impl PostgresStore {
         .bind(charges.iter().map(|((_, scope), ..)| scope.as_str()).collect::<Vec<_>>())
         .bind(charges.iter().map(|(_, at, _)| at.micros()).collect::<Vec<_>>())
         .bind(charges.iter().map(|(.., hold)| Uuid::from_u128(hold.0)).collect::<Vec<_>>())
-        .fetch_all(&mut *tx)
+        .fetch_all(tx.conn())
         .await
         .map_err(store_error)?;
         let scopes: BTreeSet<ScopeKey> = charges.iter().map(|(key, ..)| key.clone()).collect();
         let scopes: Vec<(ScopeKey, bool)> = scopes.into_iter().map(|key| (key, false)).collect();
-        let scopes = PgRows::new(&mut tx, self, LockMode::Read).scopes(&scopes).await?.rows;
+        let scopes = PgRows::new(tx.conn(), self, LockMode::Read).scopes(&scopes).await?.rows;
         let scopes: HashMap<ScopeKey, ScopeState> = scopes.into_iter().collect();
         let owners: Vec<JobId> = holds.iter().filter_map(|(hold, _)| hold.job).collect();
-        let owners = PgRows::new(&mut tx, self, LockMode::Read).jobs(&owners, false).await?.rows;
+        let owners = PgRows::new(tx.conn(), self, LockMode::Read).jobs(&owners, false).await?.rows;
         let owners: HashMap<JobId, Job> = owners.into_iter().collect();
         tx.commit().await.map_err(store_error)?;
         let found: HashSet<usize> = found.into_iter().map(index).collect();

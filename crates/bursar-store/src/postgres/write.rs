@@ -94,7 +94,7 @@ impl PgRows<'_> {
 
     async fn execute(&mut self, sql: String, arguments: Result<PgArguments, BoxDynError>) -> Result<i64, sqlx::Error> {
         let arguments = arguments.map_err(sqlx::Error::Encode)?;
-        sqlx::query_scalar_with::<_, i64, _>(AssertSqlSafe(sql), arguments).fetch_one(&mut *self.conn).await
+        sqlx::query_scalar_with::<_, i64, _>(AssertSqlSafe(sql), arguments).fetch_one(&mut self.conn).await
     }
 
     fn statement(&self, ws: &Workspace, batch: Option<Batch>) -> Statement {

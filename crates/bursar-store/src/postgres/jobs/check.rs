@@ -6,7 +6,7 @@ use bursar_core::hold::Hold;
 use bursar_core::id::HoldId;
 use bursar_core::job::{Job, Place, compute_lines};
 use bursar_core::state::{DeadGroupKey, HeldKey, ScopeKey, Tally};
-use sqlx::{PgConnection, Row};
+use sqlx::Row;
 use uuid::Uuid;
 
 use super::{columns, unpack_live};
@@ -15,6 +15,7 @@ use crate::error::StoreError;
 use crate::figures::SplitSum;
 use crate::job_row::{Columns, parse_tally, state_of};
 use crate::postgres::blobs;
+use crate::postgres::conn::Conn;
 use crate::postgres::error::store_error;
 use crate::postgres::rows::{LockMode, PgRows};
 use crate::postgres::{ONE_SNAPSHOT, PostgresStore};
@@ -31,18 +32,18 @@ impl PostgresStore {
         let mut tx = self.begin(ONE_SNAPSHOT).await?;
         let mut counts = JobCounts::default();
         let mut after = Uuid::nil();
-        while let Some(last) = self.check_live(&mut tx, report, &mut counts, after).await? {
+        while let Some(last) = self.check_live(&mut tx.conn(), report, &mut counts, after).await? {
             after = last;
         }
         let mut after = Uuid::nil();
-        while let Some(last) = self.check_ended(&mut tx, report, &mut counts, after).await? {
+        while let Some(last) = self.check_ended(&mut tx.conn(), report, &mut counts, after).await? {
             after = last;
         }
         let tallies: Vec<(String, String, i16, i64, i64)> = sqlx::query_as(
             "SELECT tenant, queue, what, minute, sum(count)::bigint FROM bursar.tallies WHERE what < 10
              GROUP BY tenant, queue, what, minute",
         )
-        .fetch_all(&mut *tx)
+        .fetch_all(tx.conn())
         .await
         .map_err(store_error)?;
         let tally = |(tenant, queue, what, minute, count): (String, String, i16, i64, i64)| {
@@ -55,7 +56,7 @@ impl PostgresStore {
             "SELECT tenant, queue, kind, unit, sum(high)::bigint, sum(low)::bigint FROM bursar.held
              GROUP BY tenant, queue, kind, unit",
         )
-        .fetch_all(&mut *tx)
+        .fetch_all(tx.conn())
         .await
         .map_err(store_error)?;
         let sum = |(tenant, queue, kind, unit, high, low)| {
@@ -69,7 +70,7 @@ impl PostgresStore {
             "SELECT tenant, queue, kind, fingerprint, sum(count)::bigint FROM bursar.dead_groups
              GROUP BY tenant, queue, kind, fingerprint",
         )
-        .fetch_all(&mut *tx)
+        .fetch_all(tx.conn())
         .await
         .map_err(store_error)?;
         let group = |(tenant, queue, kind, fingerprint, count)| {
@@ -79,15 +80,15 @@ impl PostgresStore {
         };
         let dead = dead.into_iter().map(group).collect::<Result<Vec<_>, StoreError>>()?;
         report.check_dead(&counts, dead.into_iter());
-        blobs::check(self, &mut tx, &counts, report).await?;
-        self.check_scopes_of_jobs(&mut tx, report, &counts).await?;
+        blobs::check(self, &mut tx.conn(), &counts, report).await?;
+        self.check_scopes_of_jobs(&mut tx.conn(), report, &counts).await?;
         tx.commit().await.map_err(store_error)
     }
 
     /// Checks the live jobs on the page after an id; returns the last id.
     async fn check_live(
         &self,
-        conn: &mut PgConnection,
+        conn: &mut Conn<'_>,
         report: &mut Report,
         counts: &mut JobCounts,
         after: Uuid,
@@ -112,7 +113,7 @@ impl PostgresStore {
     /// Checks the ended jobs on the page after an id; returns the last id.
     async fn check_ended(
         &self,
-        conn: &mut PgConnection,
+        conn: &mut Conn<'_>,
         report: &mut Report,
         counts: &mut JobCounts,
         after: Uuid,
@@ -138,13 +139,13 @@ impl PostgresStore {
     /// Checks jobs against their holds, and counts them.
     async fn check_with_holds(
         &self,
-        conn: &mut PgConnection,
+        conn: &mut Conn<'_>,
         report: &mut Report,
         counts: &mut JobCounts,
         jobs: &[Job],
     ) -> Result<(), StoreError> {
         let wanted: Vec<HoldId> = jobs.iter().filter_map(|job| job.hold).collect();
-        let found = PgRows::new(conn, self, LockMode::Read).holds(&wanted).await?;
+        let found = PgRows::new(conn.reborrow(), self, LockMode::Read).holds(&wanted).await?;
         let holds: HashMap<HoldId, Hold> = found.rows.into_iter().collect();
         for job in jobs {
             report.check_job(job, job.hold.and_then(|hold| holds.get(&hold)));
@@ -156,7 +157,7 @@ impl PostgresStore {
     /// Checks the scopes of slots and lines, and the scopes that parked jobs wait for.
     async fn check_scopes_of_jobs(
         &self,
-        conn: &mut PgConnection,
+        conn: &mut Conn<'_>,
         report: &mut Report,
         counts: &JobCounts,
     ) -> Result<(), StoreError> {
@@ -171,18 +172,18 @@ impl PostgresStore {
             let key: ScopeKey = (stored_name("tenant", tenant)?, stored_name("scope", scope)?);
             let row = self.scope_row(&state, budget.as_deref())?;
             let queries: Vec<_> = verify::history_queries(&key, &row).collect();
-            let sums = PgRows::new(&mut *conn, self, LockMode::Read).window_histories(&queries).await?;
+            let sums = PgRows::new(conn.reborrow(), self, LockMode::Read).window_histories(&queries).await?;
             report.check_scope(&key, &row, 0, &sums, Some(counts));
         }
         let awaited: Vec<(ScopeKey, bool)> = counts.awaited().map(|key| (key.clone(), false)).collect();
-        for (key, row) in PgRows::new(conn, self, LockMode::Read).scopes(&awaited).await?.rows {
+        for (key, row) in PgRows::new(conn.reborrow(), self, LockMode::Read).scopes(&awaited).await?.rows {
             report.check_jobs_of_scope(&key, &row, counts);
         }
         Ok(())
     }
 
     /// Computes all lines from the jobs, one flow key at a time. Lines are not in the journal, so a rebuild cannot replay them.
-    pub(in crate::postgres) async fn rebuild_lines(&self, conn: &mut PgConnection) -> Result<(), StoreError> {
+    pub(in crate::postgres) async fn rebuild_lines(&self, conn: &mut Conn<'_>) -> Result<(), StoreError> {
         self.clear_lines(conn).await?;
         let next = "SELECT tenant, queue, flow FROM bursar.jobs
             WHERE flow <> '' AND (tenant, queue, flow) > ($1, $2, $3) ORDER BY tenant, queue, flow LIMIT 1";
@@ -219,7 +220,8 @@ impl PostgresStore {
                 }
             }
             for (scope, line) in lines {
-                let found = PgRows::new(&mut *conn, self, LockMode::Read).scopes(&[(scope.clone(), false)]).await?;
+                let found =
+                    PgRows::new(conn.reborrow(), self, LockMode::Read).scopes(&[(scope.clone(), false)]).await?;
                 let mut row = found.rows.into_iter().next().map(|(_, row)| row).unwrap_or_default();
                 row.line = line;
                 self.write_line(conn, &scope, &row).await?;
@@ -232,7 +234,7 @@ impl PostgresStore {
 
     async fn write_line(
         &self,
-        conn: &mut PgConnection,
+        conn: &mut Conn<'_>,
         key: &ScopeKey,
         row: &bursar_core::scope::ScopeState,
     ) -> Result<(), StoreError> {
@@ -250,7 +252,7 @@ impl PostgresStore {
     }
 
     /// Empties the lines that the replay has filled.
-    async fn clear_lines(&self, conn: &mut PgConnection) -> Result<(), StoreError> {
+    async fn clear_lines(&self, conn: &mut Conn<'_>) -> Result<(), StoreError> {
         let rows: Vec<(String, String, Vec<u8>)> = sqlx::query_as(
             "SELECT tenant, scope, state FROM bursar.scopes
              WHERE scope >= 'bursar:slots:' AND scope < 'bursar:slots;'",

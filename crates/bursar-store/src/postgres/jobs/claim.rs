@@ -145,8 +145,8 @@ impl PgRows<'_> {
         }
         // The payload of the best job is loaded in any case, so that this job can always be leased.
         *room = (*room).max(1);
-        attach_job_payloads_within(self.conn, &mut claimed.ready, room).await?;
-        attach_job_payloads_within(self.conn, &mut claimed.due, room).await?;
+        attach_job_payloads_within(&mut self.conn, &mut claimed.ready, room).await?;
+        attach_job_payloads_within(&mut self.conn, &mut claimed.due, room).await?;
         Ok(claimed)
     }
 
@@ -166,7 +166,7 @@ impl PgRows<'_> {
         let rows = self.fetch(statement).await?;
         let mut jobs = rows.iter().map(|row| self.unpack_located(row, 0, true)).collect::<Result<Vec<_>, _>>()?;
         let mut room = CLAIM_BYTES_MAX;
-        attach_job_payloads_within(self.conn, &mut jobs, &mut room).await?;
+        attach_job_payloads_within(&mut self.conn, &mut jobs, &mut room).await?;
         Ok(jobs)
     }
 

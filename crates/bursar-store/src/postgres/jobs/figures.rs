@@ -7,7 +7,6 @@ use bursar_core::name::{Queue, Tenant};
 use bursar_core::page;
 use bursar_core::state::DeadGroupKey;
 use bursar_core::time::Time;
-use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::codec::Packed;
@@ -15,6 +14,7 @@ use crate::error::StoreError;
 use crate::figures::{DeadGroup, DeadGroupMark, Figures, PRIORITY_SCAN_MAX};
 use crate::job_row::{minute_tallies, parse_tally, state_number};
 use crate::postgres::PostgresStore;
+use crate::postgres::conn::Conn;
 use crate::postgres::error::store_error;
 use crate::postgres::read::sql_limit;
 use crate::verify::PAGE;
@@ -72,7 +72,7 @@ impl PostgresStore {
         since_minute: i64,
     ) -> Result<Vec<Figures>, StoreError> {
         let mut conn = self.acquire().await?;
-        let now = self.time(&mut conn).await?;
+        let now = self.time(&mut conn.conn()).await?;
         let names: Vec<&str> = queues.iter().map(Queue::as_str).collect();
         let present = (0..JobState::ALL.len() as i16).map(|what| (what, i64::MIN));
         let past = minute_tallies().map(|what| (what as i16, since_minute));
@@ -82,7 +82,7 @@ impl PostgresStore {
             .bind(&names)
             .bind(what)
             .bind(since)
-            .fetch_all(&mut *conn)
+            .fetch_all(conn.conn())
             .await
             .map_err(store_error)?;
         let oldest: Vec<(Option<i64>, Option<i64>)> = sqlx::query_as(OLDEST)
@@ -90,7 +90,7 @@ impl PostgresStore {
             .bind(&names)
             .bind(now.micros())
             .bind(PRIORITY_SCAN_MAX)
-            .fetch_all(&mut *conn)
+            .fetch_all(conn.conn())
             .await
             .map_err(store_error)?;
         let figures = |(waiting, lease): (Option<i64>, Option<i64>)| Figures {
@@ -139,7 +139,7 @@ impl PostgresStore {
             .bind(kind)
             .bind(fingerprint)
             .bind(sql_limit(limit))
-            .fetch_all(&mut *self.acquire().await?)
+            .fetch_all(self.acquire().await?.conn())
             .await
             .map_err(store_error)?;
         let group = |(fingerprint, count, first, data): (String, i64, i64, Vec<u8>)| {
@@ -151,7 +151,7 @@ impl PostgresStore {
 }
 
 /// Groups the dead jobs of a database whose version did not.
-pub(in crate::postgres) async fn group_dead_jobs(conn: &mut PgConnection) -> Result<(), StoreError> {
+pub(in crate::postgres) async fn group_dead_jobs(conn: &mut Conn<'_>) -> Result<(), StoreError> {
     let page = "SELECT id, data FROM bursar.ended_jobs WHERE state = $1 AND id > $2 ORDER BY id LIMIT $3";
     let update = "UPDATE bursar.ended_jobs j SET fingerprint = w.fingerprint
         FROM unnest($1::uuid[], $2::text[]) AS w(id, fingerprint) WHERE j.id = w.id";

@@ -13,7 +13,7 @@ use bursar_core::name::{FlowKey, Queue, ScheduleName, Tenant};
 use bursar_core::page;
 use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
 use bursar_core::time::Time;
-use sqlx::{AssertSqlSafe, PgConnection, Row};
+use sqlx::{AssertSqlSafe, Row};
 use uuid::Uuid;
 
 use super::{attach_job_payloads, columns, detached_payloads, unpack_live};
@@ -23,6 +23,7 @@ use crate::figures::{Cost, CostMark, DueJobs, HeldMark, HeldSum, JobFilter, Spli
 use crate::job_list::{JobList, JobTable, PAGE, page_order};
 use crate::job_row::{state_number, state_of};
 use crate::postgres::PostgresStore;
+use crate::postgres::conn::Conn;
 use crate::postgres::error::store_error;
 use crate::postgres::payloads::cut_page;
 use crate::postgres::read::sql_limit;
@@ -39,23 +40,26 @@ impl PostgresStore {
         limit: usize,
     ) -> Result<Vec<Job>, StoreError> {
         let mut conn = self.acquire().await?;
-        let now = self.time(&mut conn).await?;
+        let now = self.time(&mut conn.conn()).await?;
         let mut list = JobList::new(filter, after, limit, now);
         while let Some((table, after)) = list.next_page() {
             list.add(match table {
-                JobTable::Live => live_page(&mut conn, tenant, filter, after).await?,
-                JobTable::Ended => ended_page(&mut conn, tenant, filter, after).await?,
+                JobTable::Live => live_page(&mut conn.conn(), tenant, filter, after).await?,
+                JobTable::Ended => ended_page(&mut conn.conn(), tenant, filter, after).await?,
             });
         }
         let mut found = list.finish();
-        cut_page(&mut conn, &mut found, limit, |job| detached_payloads(job).collect()).await.map_err(store_error)?;
-        attach_job_payloads(&mut conn, &mut found).await?;
+        cut_page(&mut conn.conn(), &mut found, limit, |job| detached_payloads(job).collect())
+            .await
+            .map_err(store_error)?;
+        attach_job_payloads(&mut conn.conn(), &mut found).await?;
         Ok(found)
     }
 
     pub(in crate::postgres) async fn read_queue(&self, key: &QueueKey) -> Result<Option<QueueState>, StoreError> {
         let mut conn = self.acquire().await?;
-        let found = PgRows::new(&mut conn, self, LockMode::Read).fetch_queues(std::slice::from_ref(key), false).await?;
+        let found =
+            PgRows::new(conn.conn(), self, LockMode::Read).fetch_queues(std::slice::from_ref(key), false).await?;
         Ok(found.into_iter().next().map(|(_, queue)| queue))
     }
 
@@ -87,7 +91,7 @@ impl PostgresStore {
             .bind(tenant.as_str())
             .bind(after.map_or("", Queue::as_str))
             .bind(sql_limit(limit))
-            .fetch_all(&mut *self.acquire().await?)
+            .fetch_all(self.acquire().await?.conn())
             .await
             .map_err(store_error)?;
         let queue = |(name, data): (String, Option<String>)| {
@@ -112,7 +116,7 @@ impl PostgresStore {
             GROUP BY c.what HAVING sum(c.count) <> 0 ORDER BY c.what";
         let counts: Vec<(i16, i64)> = sqlx::query_as(sql)
             .bind(QUEUES_COUNTED as i64)
-            .fetch_all(&mut *self.acquire().await?)
+            .fetch_all(self.acquire().await?.conn())
             .await
             .map_err(store_error)?;
         counts.into_iter().map(|(what, count)| Ok((state_of(i64::from(what))?, count))).collect()
@@ -139,7 +143,7 @@ impl PostgresStore {
         .bind(scope)
         .bind(last)
         .bind(sql_limit(limit))
-        .fetch_all(&mut *self.acquire().await?)
+        .fetch_all(self.acquire().await?.conn())
         .await
         .map_err(store_error)?;
         let cost = |(day, queue, kind, scope, amount)| {
@@ -172,7 +176,7 @@ impl PostgresStore {
             .bind(kind)
             .bind(unit)
             .bind(sql_limit(limit))
-            .fetch_all(&mut *self.acquire().await?)
+            .fetch_all(self.acquire().await?.conn())
             .await
             .map_err(store_error)?;
         let held = |(queue, kind, unit, high, low)| {
@@ -184,20 +188,20 @@ impl PostgresStore {
 
     pub(in crate::postgres) async fn read_due_jobs(&self, limit: usize) -> Result<DueJobs, StoreError> {
         let mut conn = self.acquire().await?;
-        let now = self.time(&mut conn).await?;
+        let now = self.time(&mut conn.conn()).await?;
         let expired_leases = "SELECT tenant, id FROM bursar.jobs WHERE state = 6 AND at <= $1 ORDER BY at LIMIT $2";
         let parked = "SELECT tenant, id FROM bursar.jobs WHERE state = 5 AND at <= $1 ORDER BY at LIMIT $2";
         Ok(DueJobs {
-            lapsed: due_jobs(&mut conn, expired_leases, now, limit).await?,
-            awaiting: due_jobs(&mut conn, parked, now, limit).await?,
-            ended: self.expired_ended(&mut conn, limit, now).await?,
+            lapsed: due_jobs(&mut conn.conn(), expired_leases, now, limit).await?,
+            awaiting: due_jobs(&mut conn.conn(), parked, now, limit).await?,
+            ended: self.expired_ended(&mut conn.conn(), limit, now).await?,
         })
     }
 
     /// Finds finished jobs whose retention is over. Skips from one queue and state to the next, because each queue has its retention.
     async fn expired_ended(
         &self,
-        conn: &mut PgConnection,
+        conn: &mut Conn<'_>,
         limit: usize,
         now: Time,
     ) -> Result<Vec<(Tenant, JobId)>, StoreError> {
@@ -217,7 +221,7 @@ impl PostgresStore {
                 .map_err(store_error)?;
             let Some((tenant, queue, state)) = row else { break };
             let key: QueueKey = (stored_name("tenant", tenant.clone())?, stored_name("queue", queue.clone())?);
-            let mut rows = PgRows::new(&mut *conn, self, LockMode::Read);
+            let mut rows = PgRows::new(conn.reborrow(), self, LockMode::Read);
             let row = rows.fetch_queues(std::slice::from_ref(&key), false).await?.into_iter().next();
             let config: QueueConfig = row.map(|(_, state)| state.config).unwrap_or_default();
             if let Some(retention) = config.kept(state_of(i64::from(state))?) {
@@ -249,7 +253,7 @@ impl PostgresStore {
             .bind(scope.0.as_str())
             .bind(scope.1.as_str())
             .bind(sql_limit(limit))
-            .fetch_all(&mut *self.acquire().await?)
+            .fetch_all(self.acquire().await?.conn())
             .await
             .map_err(store_error)?;
         Ok(ids.into_iter().map(|id| JobId(id.as_u128())).collect())
@@ -280,7 +284,7 @@ impl PostgresStore {
             .bind(queue.1.as_str())
             .bind(after.map_or("", |key| key.as_str()))
             .bind(sql_limit(limit))
-            .fetch_all(&mut *self.acquire().await?)
+            .fetch_all(self.acquire().await?.conn())
             .await
             .map_err(store_error)?;
         let keys: BTreeSet<&str> = rows.iter().map(|(key, _)| key.as_str()).collect();
@@ -302,7 +306,7 @@ impl PostgresStore {
                 WHERE x.tenant = s.tenant AND x.scope = s.awaits), 0) FROM s LIMIT $1";
         let rows: Vec<(String, String, i64)> = sqlx::query_as(sql)
             .bind(sql_limit(limit))
-            .fetch_all(&mut *self.acquire().await?)
+            .fetch_all(self.acquire().await?.conn())
             .await
             .map_err(store_error)?;
         let read = |(tenant, scope, version): (String, String, i64)| {
@@ -313,7 +317,7 @@ impl PostgresStore {
 
     pub(in crate::postgres) async fn read_schedule(&self, key: &ScheduleKey) -> Result<Option<Schedule>, StoreError> {
         let mut conn = self.acquire().await?;
-        let mut rows = PgRows::new(&mut conn, self, LockMode::Read);
+        let mut rows = PgRows::new(conn.conn(), self, LockMode::Read);
         let found = rows.fetch_schedules(std::slice::from_ref(key)).await?;
         Ok(found.rows.into_iter().next().map(|(_, schedule)| schedule))
     }
@@ -334,7 +338,7 @@ impl PostgresStore {
             .bind(sql_limit(limit))
             // A row has less than twice the bytes that its item counts on a page.
             .bind(2 * PAGE_BYTES_MAX as i64)
-            .fetch_all(&mut *self.acquire().await?)
+            .fetch_all(self.acquire().await?.conn())
             .await
             .map_err(store_error)?;
         let read = |(name, data): (String, String)| Ok((stored_name("schedule", name)?, from_json("schedule", &data)?));
@@ -347,15 +351,15 @@ impl PostgresStore {
         limit: usize,
     ) -> Result<(Vec<ScheduleKey>, Option<Time>), StoreError> {
         let mut conn = self.acquire().await?;
-        let now = self.time(&mut conn).await?.micros();
+        let now = self.time(&mut conn.conn()).await?.micros();
         let due = "SELECT tenant, name FROM bursar.schedules WHERE next_at <= $1 ORDER BY next_at LIMIT $2";
         let rows: Vec<(String, String)> =
-            sqlx::query_as(due).bind(now).bind(sql_limit(limit)).fetch_all(&mut *conn).await.map_err(store_error)?;
+            sqlx::query_as(due).bind(now).bind(sql_limit(limit)).fetch_all(conn.conn()).await.map_err(store_error)?;
         let next = "SELECT next_at FROM bursar.schedules WHERE next_at > $1 AND next_at < $2 ORDER BY next_at LIMIT 1";
         let next: Option<i64> = sqlx::query_scalar(next)
             .bind(now)
             .bind(Time::NEVER.micros())
-            .fetch_optional(&mut *conn)
+            .fetch_optional(conn.conn())
             .await
             .map_err(store_error)?;
         let key = |(tenant, name)| Ok((stored_name("tenant", tenant)?, stored_name("schedule", name)?));
@@ -369,7 +373,7 @@ fn job_id((tenant, id): (String, Uuid)) -> Result<(Tenant, JobId), StoreError> {
 
 /// Runs a query for due jobs.
 async fn due_jobs(
-    conn: &mut PgConnection,
+    conn: &mut Conn<'_>,
     sql: &'static str,
     now: Time,
     limit: usize,
@@ -381,7 +385,7 @@ async fn due_jobs(
 
 /// Reads a page of live jobs.
 async fn live_page(
-    conn: &mut PgConnection,
+    conn: &mut Conn<'_>,
     tenant: &Tenant,
     filter: &JobFilter,
     after: Option<JobId>,
@@ -406,7 +410,7 @@ async fn live_page(
 
 /// Reads a page of finished jobs.
 async fn ended_page(
-    conn: &mut PgConnection,
+    conn: &mut Conn<'_>,
     tenant: &Tenant,
     filter: &JobFilter,
     after: Option<JobId>,
