@@ -89,12 +89,13 @@ pub(crate) async fn run(args: Backup, global: &ConfiguredArgs) -> Result<Exit, P
         }
         None if url.starts_with("sqlite") => return Err(in_memory()),
         None => {
+            let session = global.config.session_url()?;
             // Opening the database first reports a wrong URL in Bursar's words instead of pg_dump's.
             let context = Context::on_database(global).await?;
             let health = context.bursar()?.health().await;
             context.close().await;
             let position = Some(health?.position);
-            let bytes = pg_dump::dump(url, &args.file, out)?;
+            let bytes = pg_dump::dump(session, &args.file, out)?;
             let database = global.config.database.to_string();
             CopyAnswer { file: args.file, database, bytes, position, verified: None }
         }
@@ -141,15 +142,15 @@ pub(crate) async fn restore(args: Restore, global: &ConfiguredArgs) -> Result<Ex
 }
 
 async fn restore_dump(args: Restore, global: &ConfiguredArgs, out: Output) -> Result<CopyAnswer, Problem> {
-    let url = global.config.database.url();
-    if !Bursar::is_empty(url).await? {
+    let (url, session) = (global.config.database.url(), global.config.session_url()?);
+    if !Bursar::is_empty(session).await? {
         let detail = format!(
             "{} is not empty; nothing was changed; create an empty database, for example with `createdb`, and restore into it",
             global.config.database
         );
         return Err(Problem::new(Kind::Conflict, detail));
     }
-    pg_dump::restore(url, &args.file, out)?;
+    pg_dump::restore(session, &args.file, out)?;
     let context = Context::migrate(global, url).await?;
     let bursar = context.bursar()?.clone();
     let checked = async { Ok((bursar.health().await?, bursar.verify().await?)) };

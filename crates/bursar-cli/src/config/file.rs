@@ -99,7 +99,8 @@ impl File<'_> {
             };
             self.error(&name, at, &format!("{name} must be {what}: {}", target.kind.allowed()))
         })?;
-        let is_exposed = target.kind.is_secret() || matches!(target.kind, Kind::Database(_)) && has_password(&text);
+        let is_exposed = target.kind.is_secret()
+            || matches!(target.kind, Kind::Database(_) | Kind::Server(_)) && has_password(&text);
         if is_exposed {
             let what = if target.kind.is_secret() { "is a secret" } else { "has a password in it" };
             let variable = target.variable();

@@ -33,7 +33,8 @@ fn arbitrary_files_are_read_or_rejected_with_their_line() {
 fn assert_shown_values_parse(config: &mut Config) {
     let mut again = Config::default();
     for setting in settings() {
-        let is_hidden = setting.kind.is_secret() || matches!(setting.kind, Kind::PublicKey(_) | Kind::Database(_));
+        let is_hidden = setting.kind.is_secret()
+            || matches!(setting.kind, Kind::PublicKey(_) | Kind::Database(_) | Kind::Server(_));
         let Some(shown) = setting.kind.show(config).filter(|_| !is_hidden) else { continue };
         setting.kind.put(&mut again, &shown).unwrap_or_else(|error| panic!("{} {error}", setting.name));
         assert_eq!(setting.kind.show(&mut again), Some(shown), "{}", setting.name);

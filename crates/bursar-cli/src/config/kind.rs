@@ -18,6 +18,8 @@ type Field<T> = fn(&mut Config) -> &mut T;
 pub(crate) enum Kind {
     /// The URL of a database. Its password is never shown.
     Database(Field<Database>),
+    /// The URL of a PostgreSQL server, or none. Its password is never shown.
+    Server(Field<Option<Database>>),
     /// An address to listen on.
     Address(Field<SocketAddr>),
     /// Networks, separated by commas.
@@ -54,6 +56,11 @@ impl Kind {
                     ["sqlite:", "postgres://", "postgresql://"].iter().any(|scheme| text.starts_with(scheme));
                 let database = has_scheme.then(|| Database::new(text));
                 *at(config) = database.ok_or_else(|| format!("must be {}", self.allowed()))?;
+            }
+            Kind::Server(at) => {
+                let has_scheme = ["postgres://", "postgresql://"].iter().any(|scheme| text.starts_with(scheme));
+                let server = has_scheme.then(|| Database::new(text));
+                *at(config) = Some(server.ok_or_else(|| format!("must be {}", self.allowed()))?);
             }
             Kind::Address(at) => *at(config) = text.parse().map_err(|_| invalid())?,
             Kind::Networks(at) => {
@@ -106,6 +113,7 @@ impl Kind {
     pub(crate) fn show(&self, config: &mut Config) -> Option<String> {
         Some(match self {
             Kind::Database(at) => at(config).to_string(),
+            Kind::Server(at) => return at(config).as_ref().map(Database::to_string),
             Kind::Address(at) => at(config).to_string(),
             Kind::Networks(at) if at(config).is_empty() => return None,
             Kind::Networks(at) => at(config).iter().map(Network::to_string).collect::<Vec<_>>().join(", "),
@@ -126,6 +134,7 @@ impl Kind {
     pub(crate) fn allowed(&self) -> String {
         match self {
             Kind::Database(_) => "sqlite://PATH or postgres://…".to_owned(),
+            Kind::Server(_) => "postgres://…".to_owned(),
             Kind::Address(_) => "an address such as 127.0.0.1:7440; port 0 chooses a free port".to_owned(),
             Kind::Networks(_) => "addresses or networks, separated by commas: 10.0.0.7, 192.168.0.0/16".to_owned(),
             Kind::Text(_) => "any text".to_owned(),
@@ -147,7 +156,7 @@ impl Kind {
     /// Returns the placeholder for the value in the help.
     pub(crate) fn value_name(&self) -> String {
         match self {
-            Kind::Database(_) => "URL",
+            Kind::Database(_) | Kind::Server(_) => "URL",
             Kind::Address(_) => "ADDR",
             Kind::Networks(_) => "NETWORKS",
             Kind::Text(_) => "TEXT",

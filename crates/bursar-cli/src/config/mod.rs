@@ -90,6 +90,8 @@ pub(crate) struct Postgres {
     pub(crate) connections: usize,
     pub(crate) connect: Duration,
     pub(crate) answer: Duration,
+    pub(crate) pooled: bool,
+    pub(crate) direct_url: Option<Database>,
     pub(crate) listen: bool,
 }
 
@@ -144,6 +146,8 @@ impl Default for Config {
                 connections: postgres.connections as usize,
                 connect: postgres.connect_within,
                 answer: postgres.answer_within,
+                pooled: postgres.pooled,
+                direct_url: None,
                 listen: true,
             },
             rules: Retention {
@@ -169,6 +173,8 @@ impl Config {
             connections: u32::try_from(self.postgres.connections).unwrap_or(u32::MAX),
             connect_within: self.postgres.connect,
             answer_within: self.postgres.answer,
+            pooled: self.postgres.pooled,
+            direct_url: self.postgres.direct_url.as_ref().map(|url| url.url().to_owned()),
             ..PostgresOptions::default()
         };
         let Retention { hold_ttl, hold_ttl_max, key_kept, postings_kept, holds_kept, grants_kept, costs_kept } =
@@ -193,6 +199,19 @@ impl Config {
             .rescue(rescue)
             .listen(self.postgres.listen)
             .postgres(postgres)
+    }
+
+    /// Returns the database URL for a program that needs a session of the server, as `pg_dump` does. Fails if there is only a pooler.
+    pub(crate) fn session_url(&self) -> Result<&str, Problem> {
+        match &self.postgres {
+            Postgres { direct_url: Some(url), .. } => Ok(url.url()),
+            Postgres { pooled: true, .. } => {
+                let detail = "backup and restore do not work through a pooler in transaction mode; nothing was changed; set \
+                              postgres.direct_url to the URL of the server";
+                Err(Problem::invalid("postgres.direct_url".into(), detail))
+            }
+            Postgres { .. } => Ok(self.database.url()),
+        }
     }
 
     /// Returns the settings of a server on a database. Fails if a JWT key or the storage for blobs is invalid.

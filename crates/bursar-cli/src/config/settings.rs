@@ -184,6 +184,16 @@ const SETTINGS: &[Setting] = &[
         millis(1, HOUR, |c| &mut c.postgres.answer),
         "time to wait for PostgreSQL to answer a batch before the connection counts as lost",
     ),
+    Setting::new(
+        "postgres.pooled",
+        Kind::Bool(|c| &mut c.postgres.pooled),
+        "whether `database` leads to a pooler in transaction mode, such as PgBouncer",
+    ),
+    Setting::new(
+        "postgres.direct_url",
+        Kind::Server(|c| &mut c.postgres.direct_url),
+        "URL of the server behind the pooler, for LISTEN, migrations, backup and restore; without it, nodes poll and the last two are refused",
+    ),
     Setting::rare(
         "postgres.listen",
         Kind::Bool(|c| &mut c.postgres.listen),

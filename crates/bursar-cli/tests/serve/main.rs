@@ -8,6 +8,7 @@ mod hostile_clients;
 mod log;
 mod many_streams;
 mod node_failure;
+mod pooled;
 mod process;
 mod wakeup;
 

@@ -143,8 +143,8 @@ impl Options {
 
     /// Sets whether to listen for notifications of other processes while a worker waits. On SQLite, this watches the
     /// write-ahead log (Linux only; the runtime needs I/O enabled). On PostgreSQL, it uses `LISTEN` on a connection of its
-    /// own and checks that notifications arrive. If they do not, as behind a pooler in transaction mode, it polls
-    /// ([`Options::poll`]). This process always notifies the others.
+    /// own and checks that notifications arrive. If they do not, it polls
+    /// ([`Options::poll`]). Behind a pooler it listens on [`PostgresOptions::direct_url`]. This process always notifies the others.
     pub fn listen(mut self, listen: bool) -> Options {
         self.background.listen = listen;
         self

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bursar::{Actual, Bursar, Error, HoldId, JobKind, JobSpec, Payload, Queue, Refusal};
 use serde::{Deserialize, Serialize};
+use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection};
 use tokio::task::JoinSet;
 
@@ -189,7 +190,7 @@ impl Member {
     }
 
     async fn own_postgres(&self, scope: &str, token: &str, job: &str, end: End) -> Result<(), Error> {
-        let mut conn = PgConnection::connect(&self.url).await.expect("the cluster runs");
+        let mut conn = connect(&self.url).await;
         let mut tx = conn.begin().await.expect("a transaction begins");
         let command = self.bursar.command().charge(scope, 10).redeem("upload", "session", token).job(spec(job));
         let receipt = command.submit_in(&mut tx).await?;
@@ -222,7 +223,7 @@ impl Member {
             let _ = is_ready.await;
             Open::Sqlite(end, task)
         } else {
-            let mut conn = PgConnection::connect(&self.url).await.expect("the cluster runs");
+            let mut conn = connect(&self.url).await;
             sqlx::raw_sql("BEGIN").execute(&mut conn).await.expect("a transaction begins");
             bursar.command().charge(&scope, amount).submit_in(&mut conn).await?;
             Open::Postgres(Box::new(conn))
@@ -244,6 +245,12 @@ impl Member {
             }
         }
     }
+}
+
+/// Connects without a parameter that PgBouncer rejects.
+async fn connect(url: &str) -> PgConnection {
+    let options: PgConnectOptions = url.parse().expect("a URL");
+    PgConnection::connect_with(&options.extra_float_digits(None)).await.expect("the cluster runs")
 }
 
 /// Ends the process as a power loss would: no destructor runs.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use bursar::{Bursar, Span, Time};
+use bursar::{Bursar, PostgresOptions, Span, Time};
 use bursar_testkit::{FileClock, Says, ended};
 use tokio::runtime::Runtime;
 
@@ -17,10 +17,15 @@ use crate::act::{Act, Member, Report};
 const PATIENCE: Duration = Duration::from_secs(300);
 const MORNING: Time = Time::from_micros(1_794_823_200_000_000);
 
+/// The argument of a member behind a pooler.
+pub(crate) const POOLED: &str = "pooled";
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Engine {
     Sqlite,
     Postgres,
+    /// PostgreSQL behind PgBouncer in transaction mode.
+    PgBouncer,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,8 +44,9 @@ pub(crate) struct World {
     folder: tempfile::TempDir,
 }
 
-async fn open(url: &str, clock: Arc<FileClock>) -> Bursar {
-    let options = Bursar::options(url).clock(clock).upkeep(None).patience(PATIENCE);
+async fn open(url: &str, pooled: bool, clock: Arc<FileClock>) -> Bursar {
+    let postgres = PostgresOptions { pooled, ..PostgresOptions::default() };
+    let options = Bursar::options(url).postgres(postgres).clock(clock).upkeep(None).patience(PATIENCE);
     options.open().await.unwrap_or_else(|error| panic!("{url}: {error}"))
 }
 
@@ -54,10 +60,11 @@ impl World {
         let url = match engine {
             Engine::Sqlite => format!("sqlite://{}", folder.path().join("bursar.db").display()),
             Engine::Postgres => bursar_testkit::fresh_database(),
+            Engine::PgBouncer => bursar_testkit::pooler().url(&bursar_testkit::fresh_database()),
         };
         let clock = Arc::new(FileClock::open(&World::clock_path(folder.path()), MORNING));
         let runtime = runtime();
-        let bursar = runtime.block_on(open(&url, clock.clone()));
+        let bursar = runtime.block_on(open(&url, engine == Engine::PgBouncer, clock.clone()));
         World { engine, runtime, bursar, url, clock, folder }
     }
 
@@ -72,6 +79,11 @@ impl World {
     pub(crate) fn turn_back(&self, millis: u64) {
         let now = bursar::Clock::now(&*self.clock);
         self.clock.set(now.before(Span::from_millis(millis)));
+    }
+
+    /// Returns how many requests stand for many. Through PgBouncer fewer do: the rules are the same there, and the path is slower.
+    pub(crate) fn many(&self, count: usize) -> usize {
+        if self.engine == Engine::PgBouncer { count / 20 } else { count }
     }
 
     pub(crate) fn run<T>(&self, work: impl Future<Output = T>) -> T {
@@ -177,6 +189,7 @@ impl Process {
         let mut child = Command::new(std::env::current_exe().expect("this program has a path"))
             .args(["member", &world.url])
             .arg(World::clock_path(world.folder.path()))
+            .args((world.engine == Engine::PgBouncer).then_some(POOLED))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -209,10 +222,10 @@ impl Drop for Process {
 }
 
 /// Runs a member in a process of its own: reads actions from stdin and prints reports.
-pub(crate) fn serve(url: &str, clock: &str) {
+pub(crate) fn serve(url: &str, clock: &str, pooled: bool) {
     let runtime = runtime();
     let clock = Arc::new(FileClock::open(Path::new(clock), MORNING));
-    let member = Member::new(runtime.block_on(open(url, clock)), url.to_owned());
+    let member = Member::new(runtime.block_on(open(url, pooled, clock)), url.to_owned());
     println!("ready");
     for line in std::io::stdin().lines() {
         let act = serde_json::from_str(&line.expect("the line is text")).expect("an act");

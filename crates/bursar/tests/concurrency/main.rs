@@ -1,4 +1,5 @@
-//! The twelve concurrency cases, each on both databases, with tasks in one process and with several processes.
+//! The twelve concurrency cases, each on both databases, with tasks in one process and with several processes; on PostgreSQL also
+//! through PgBouncer.
 //!
 //! This program starts itself as the members of a crew of processes.
 
@@ -12,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
 use crate::cases::CASES;
-use crate::crew::{Crew, Engine, Kind, World};
+use crate::crew::{Crew, Engine, Kind, POOLED, World};
 
 /// The number of processes or tasks in a crew.
 const MEMBERS: usize = 4;
@@ -20,14 +21,16 @@ const MEMBERS: usize = 4;
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     if let Some(["member", url, clock]) = args.iter().map(String::as_str).collect::<Vec<_>>().get(..3) {
-        crew::serve(url, clock);
+        crew::serve(url, clock, args.iter().any(|arg| arg == POOLED));
         return ExitCode::SUCCESS;
     }
     let filter = args.iter().find(|arg| !arg.starts_with('-')).cloned().unwrap_or_default();
     let (mut passed, mut failed, mut filtered) = (0, Vec::new(), 0);
-    for engine in [Engine::Sqlite, Engine::Postgres] {
+    for engine in [Engine::Sqlite, Engine::Postgres, Engine::PgBouncer] {
         for kind in [Kind::Tasks, Kind::Processes] {
-            for case in CASES {
+            // The last case has a hundred thousand holds. They take the same path through the pooler as those of the other cases.
+            let cases = if engine == Engine::PgBouncer { &CASES[..CASES.len() - 1] } else { &CASES[..] };
+            for case in cases {
                 let name = format!("{engine:?}::{kind:?}::{}", case.name).to_lowercase();
                 if !name.contains(&filter.to_lowercase()) {
                     filtered += 1;
