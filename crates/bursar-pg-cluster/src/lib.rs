@@ -106,8 +106,7 @@ impl Cluster {
     /// # Panics
     /// When it does not start again.
     pub fn kill_and_restart(&self) {
-        let written = std::fs::read_to_string(self.folder.join("data/postmaster.pid")).expect("the server runs");
-        let server = written.lines().next().expect("its first line is the process").trim().to_owned();
+        let server = self.process();
         // A stopped server forks no more, so that the list of its children, read before it dies, is complete.
         let stopped = Command::new("kill").args(["-STOP", &server]).stderr(Stdio::null()).status();
         stopped.expect("kill runs");
@@ -125,6 +124,26 @@ impl Cluster {
             false
         });
         assert!(restarted, "PostgreSQL did not start again; see its log");
+    }
+
+    /// Stops all processes of the server with `SIGSTOP`, until the value is dropped. The kernel still accepts connections.
+    ///
+    /// # Panics
+    /// When the server does not run.
+    pub fn pause(&self) -> Paused {
+        let server = self.process();
+        // Stopped first, so that it does not start another process meanwhile.
+        signal("-STOP", std::slice::from_ref(&server));
+        let mut all = children(&server);
+        all.push(server);
+        signal("-STOP", &all);
+        Paused(all)
+    }
+
+    /// Returns the number of the main process.
+    fn process(&self) -> String {
+        let written = std::fs::read_to_string(self.folder.join("data/postmaster.pid")).expect("the server runs");
+        written.lines().next().expect("its first line is the process").trim().to_owned()
     }
 
     /// Stops the server without a checkpoint, as a crash would, and starts it again on the same port and data.
@@ -147,6 +166,22 @@ impl Drop for Cluster {
         // A failed cleanup cannot be reported from here.
         let _ = self.cleaner.wait();
     }
+}
+
+/// The processes of a server that is paused. It goes on when the value is dropped.
+#[derive(Debug)]
+pub struct Paused(Vec<String>);
+
+impl Drop for Paused {
+    fn drop(&mut self) {
+        signal("-CONT", &self.0);
+    }
+}
+
+/// Sends a signal to processes, some of which may have ended.
+fn signal(signal: &str, processes: &[String]) {
+    let sent = Command::new("kill").arg(signal).args(processes).stderr(Stdio::null()).status();
+    sent.expect("kill runs");
 }
 
 /// Starts the server on a port; returns whether it runs.

@@ -66,7 +66,7 @@ fn start(server: u16, port: u16, size: u32, idle: Duration, ignored: &str) -> Op
          [pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n\
          auth_type = trust\nauth_file = {folder}/users\nlogfile = {log}\n\
          pool_mode = transaction\ndefault_pool_size = {size}\nmax_client_conn = 2000\n\
-         server_idle_timeout = {idle}\nignore_startup_parameters = {ignored}\n",
+         server_login_retry = 1\nserver_idle_timeout = {idle}\nignore_startup_parameters = {ignored}\n",
         folder = folder.display(),
         log = log.display(),
         idle = idle.as_secs().max(1)

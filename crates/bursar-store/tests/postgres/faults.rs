@@ -1,0 +1,205 @@
+//! A server that restarts, hangs, becomes read-only or is out of connections, and a network that stalls.
+//!
+//! Each fault ends in `Busy`, `Unavailable` or an unknown outcome. Afterwards the store goes on by itself, and retries with their keys are
+//! executed once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bursar_core::request::{Charge, Command, Op, Request};
+use bursar_pg_cluster::Pooler;
+use bursar_store::conformance::CommitRequests;
+use bursar_store::prelude::*;
+use bursar_store::{LockPolicy, PostgresOptions, PostgresStore, RequestOutcome, StoreError};
+use bursar_testkit::{Cluster, fresh_database};
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout};
+
+use crate::support::{define, key, scope, scope_key, setup};
+
+const TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Short timeouts, so that a hanging server is noticed soon.
+fn options() -> PostgresOptions {
+    let short = Duration::from_secs(2);
+    PostgresOptions { connect_within: short, answer_within: short, ..PostgresOptions::default() }
+}
+
+/// A store, and how many postings it was asked for.
+struct World {
+    store: PostgresStore,
+    asked: u32,
+}
+
+impl World {
+    async fn open(url: &str, options: PostgresOptions) -> World {
+        let store = PostgresStore::open(url, setup(1), options).await.unwrap();
+        define(&store, &["room"], 1_000).await;
+        World { store, asked: 0 }
+    }
+
+    /// Posts one unit under a key of its own.
+    fn request(&self) -> Arc<Request> {
+        let command = Command { charges: vec![Charge::new(scope("room"), 1)], ..Command::default() };
+        Arc::new(Request::from(Op::Submit(command)).with_key(key(&format!("posting-{}", self.asked))))
+    }
+
+    /// Makes one attempt. Returns whether it was answered; otherwise it failed in an expected way.
+    async fn attempt(&self) -> bool {
+        let request = [self.request()];
+        let commit = self.store.commit_requests(&request, LockPolicy::Skip);
+        match timeout(TIMEOUT, commit).await.unwrap().map(|mut outcomes| outcomes.remove(0)) {
+            Ok(RequestOutcome::Answered(answer)) => answer.map(|_| true).unwrap(),
+            Ok(RequestOutcome::Again | RequestOutcome::Blocked(_)) => false,
+            Ok(RequestOutcome::Failed(error)) => expected(&error),
+            Err(error) => expected(&error),
+        }
+    }
+
+    /// Posts, and retries with the same key until it is answered.
+    async fn post(&mut self) {
+        let deadline = Instant::now() + TIMEOUT;
+        while !self.attempt().await {
+            assert!(Instant::now() < deadline, "the store did not recover");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        self.asked += 1;
+    }
+
+    /// Posts until an attempt fails. A server applies a change soon after it was told to, so that some may succeed before.
+    async fn post_until_it_fails(&mut self) {
+        let deadline = Instant::now() + TIMEOUT;
+        while self.attempt().await {
+            self.asked += 1;
+            assert!(Instant::now() < deadline, "the fault had no effect");
+        }
+    }
+
+    /// Asserts that every posting was executed once.
+    async fn finish(self) {
+        let room = self.store.scope(&scope_key("room")).await.unwrap().unwrap();
+        assert_eq!(room.balances[0].posted, i64::from(self.asked));
+        assert_eq!(self.store.verify().await.unwrap().violations, Vec::<String>::new());
+        self.store.close().await;
+    }
+}
+
+/// Panics if the error is not one that a fault may end in.
+fn expected(error: &StoreError) -> bool {
+    let transient = matches!(
+        error,
+        StoreError::Busy(_) | StoreError::UnknownOutcome(_) | StoreError::Unavailable { permanent: false, .. }
+    );
+    assert!(transient, "{error:?}");
+    false
+}
+
+async fn execute(url: &str, sql: String) {
+    let mut conn = PgConnection::connect(url).await.unwrap();
+    sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut conn).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_restarts_or_hangs_is_used_again() {
+    let cluster = Cluster::start(false);
+    let pooler = Pooler::start(&cluster, 3, Duration::from_secs(60));
+    for pooled in [false, true] {
+        let direct = cluster.fresh_database();
+        let url = if pooled { pooler.url(&direct) } else { direct };
+        let mut world = World::open(&url, PostgresOptions { pooled, ..options() }).await;
+        world.post().await;
+        for _ in 0..2 {
+            cluster.crash_and_restart();
+            world.post().await;
+        }
+        let paused = cluster.pause();
+        assert!(!world.attempt().await, "a stopped server answers nothing");
+        drop(paused);
+        world.post().await;
+        world.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_was_read_only_is_written_again() {
+    let cluster = Cluster::start(false);
+    let url = cluster.fresh_database();
+    let mut world = World::open(&url, options()).await;
+    let set = async |value: &str| {
+        // The setting itself can be changed while it is on.
+        execute(&url, format!("ALTER SYSTEM SET default_transaction_read_only = {value}")).await;
+        execute(&url, "SELECT pg_reload_conf()".into()).await;
+    };
+    world.post().await;
+    set("on").await;
+    world.post_until_it_fails().await;
+    assert!(world.store.ready().await.is_err(), "a store that cannot write is not ready");
+    set("off").await;
+    world.post().await;
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_server_without_free_connections_is_used_again() {
+    let url = fresh_database();
+    let database = url.rsplit('/').next().unwrap();
+    // A limit does not apply to a superuser.
+    let user = format!("app_{database}");
+    execute(&url, format!("CREATE ROLE {user} LOGIN; GRANT CREATE ON DATABASE {database} TO {user}")).await;
+    let mut world = World::open(&url.replace("postgres@", &format!("{user}@")), options()).await;
+    world.post().await;
+    let end = format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{user}'");
+    execute(&url, format!("ALTER ROLE {user} CONNECTION LIMIT 0; {end}")).await;
+    world.post_until_it_fails().await;
+    execute(&url, format!("ALTER ROLE {user} CONNECTION LIMIT -1")).await;
+    world.post().await;
+    world.finish().await;
+}
+
+/// Forwards between clients and a server, unless it is stalled: then bytes wait.
+async fn network(server: String) -> (u16, watch::Sender<bool>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (stall, stalled) = watch::channel(false);
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            let Ok(server) = TcpStream::connect(&server).await else { continue };
+            let ((read, write), (back, forth)) = (client.into_split(), server.into_split());
+            tokio::spawn(carry(read, forth, stalled.clone()));
+            tokio::spawn(carry(back, write, stalled.clone()));
+        }
+    });
+    (port, stall)
+}
+
+async fn carry(
+    mut from: impl AsyncReadExt + Unpin,
+    mut to: impl AsyncWriteExt + Unpin,
+    mut stalled: watch::Receiver<bool>,
+) {
+    let mut bytes = vec![0; 65_536];
+    while let Ok(length @ 1..) = from.read(&mut bytes).await {
+        if stalled.wait_for(|stalled| !*stalled).await.is_err() || to.write_all(&bytes[..length]).await.is_err() {
+            return;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_network_that_stalls_ends_no_request_wrongly() {
+    let url = fresh_database();
+    let server = url.split(['@', '/']).nth(3).unwrap().to_owned();
+    let (port, stall) = network(server.clone()).await;
+    let mut world = World::open(&url.replace(&server, &format!("127.0.0.1:{port}")), options()).await;
+    for _ in 0..2 {
+        world.post().await;
+        stall.send(true).unwrap();
+        assert!(!world.attempt().await, "no answer arrives");
+        stall.send(false).unwrap();
+        world.post().await;
+    }
+    world.finish().await;
+}
