@@ -179,6 +179,7 @@ fn leased_job(job: LeasedAnswer) -> Result<LeasedJob, SourceError> {
         metadata: job.metadata,
         blobs: job.blobs,
         hold: job.hold,
+        held: job.held.map(|held| held.into_iter().map(|held| (held.scope, held.amount)).collect()),
         // An invalid trace context must not fail the job.
         traceparent: job.traceparent.and_then(|text| text.parse().ok()),
     })

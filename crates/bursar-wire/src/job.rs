@@ -272,6 +272,10 @@ pub struct LeasedAnswer {
     pub idempotency_key: Option<IdempotencyKey>,
     /// The hold that pays for the job.
     pub hold: Option<HoldId>,
+    /// The units that the hold sets aside, by scope; empty if the job has no hold. `null` if the hold could not be read, or if the holds
+    /// of all leased jobs together are too large for one answer.
+    #[serde(default)]
+    pub held: Option<Vec<HeldUnitsAnswer>>,
     /// The flow key.
     pub key: Option<FlowKey>,
     #[serde(default)]
@@ -287,8 +291,18 @@ pub struct LeasedAnswer {
     pub traceparent: Option<String>,
 }
 
-impl From<&Job> for LeasedAnswer {
-    fn from(job: &Job) -> LeasedAnswer {
+/// Units that the hold of a job sets aside on one scope.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+pub struct HeldUnitsAnswer {
+    pub scope: Scope,
+    /// The units held.
+    pub amount: i64,
+}
+
+impl LeasedAnswer {
+    /// Returns a job with the units that its hold sets aside, if they are known.
+    pub fn new(job: &Job, held: Option<Vec<(Scope, i64)>>) -> LeasedAnswer {
+        let units = |(scope, amount)| HeldUnitsAnswer { scope, amount };
         LeasedAnswer {
             id: job.id,
             queue: job.queue.clone(),
@@ -298,6 +312,7 @@ impl From<&Job> for LeasedAnswer {
             max_attempts: job.max_attempts,
             idempotency_key: job.idempotency_key.clone(),
             hold: job.hold,
+            held: held.map(|held| held.into_iter().map(units).collect()),
             key: job.key.clone(),
             tags: job.tags.clone(),
             metadata: job.metadata.clone(),

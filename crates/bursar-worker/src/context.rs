@@ -70,6 +70,12 @@ impl JobContext {
         self.0.job.idempotency_key.as_ref()
     }
 
+    /// Returns the units that the job's hold sets aside, by scope: what this attempt may spend without an overrun. `None` if they could
+    /// not be read; empty if the job has no hold.
+    pub fn held(&self) -> Option<&[(Scope, i64)]> {
+        self.0.job.held.as_deref()
+    }
+
     /// Sends progress to listeners and extends the lease.
     pub async fn progress(&self, progress: Progress) -> Result<(), SourceError> {
         let beat = HeartbeatItem { job: self.id(), fence: self.fence() };

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use bursar_core::bounds::PROGRESS_BYTES_MAX;
 use bursar_core::id::{BlobId, HoldId, JobId};
 use bursar_core::job::{Finish, HeartbeatItem, LeaseRequest, Order};
-use bursar_core::name::{FlowKey, IdempotencyKey, JobKind, Queue, Tag};
+use bursar_core::name::{FlowKey, IdempotencyKey, JobKind, Queue, Scope, Tag};
 use bursar_core::payload::Payload;
 use bursar_core::refusal::{Invalid, Refusal};
 use bursar_core::trace::TraceParent;
@@ -42,6 +42,8 @@ pub struct LeasedJob {
     pub blobs: Vec<BlobId>,
     /// The hold that the end of the job settles.
     pub hold: Option<HoldId>,
+    /// The units that the hold sets aside, by scope; `None` if they could not be read. Empty if the job has no hold.
+    pub held: Option<Vec<(Scope, i64)>>,
     /// The trace in which the job was enqueued; pass it on as the header `traceparent`.
     pub traceparent: Option<TraceParent>,
 }

@@ -1,7 +1,7 @@
 /** A client for the HTTP API of a Bursar server, and workers for its jobs. */
 
 export { Credentials, Grants, type Keys, Meter, type Workers } from './api/access.js';
-export { type BlobBody, BlobContent, Blobs, type Namespace, Namespaces, type PutOptions, type StoredBlob } from './api/blobs.js';
+export { type BlobBody, BlobContent, Blobs, Namespaces, type PutOptions } from './api/blobs.js';
 export { Budgets, type Period } from './api/budgets.js';
 export { Commands, type HoldRequest, Holds } from './api/holds.js';
 export { Dead, type JobQuery, Jobs } from './api/jobs.js';

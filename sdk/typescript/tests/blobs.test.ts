@@ -6,7 +6,7 @@ import { Bursar, createWorker, InvalidError, NotFoundError, UnknownOutcomeError 
 import { JobContext } from '../src/worker/context.js';
 import { completed } from '../src/worker/finish.js';
 import { cut, json, problem, Scripted } from './scripted.js';
-import { eventually, OPERATOR, Server } from './support.js';
+import { OPERATOR, PATIENCE_MS, Server } from './support.js';
 
 const BLOB = { id: 'blob_1', namespace: 'media', state: 'live', size: 5 };
 
@@ -155,14 +155,31 @@ test('a real server stores and streams blobs, and a job keeps those that it made
   await assert.rejects(blobs.get(large.id), NotFoundError);
   await blobs.restore(large.id);
 
+  const link = await blobs.link(small.id, 60_000);
+  assert.equal(await (await fetch(link.url as string)).text(), 'hello');
+  assert.deepEqual(
+    (await blobs.links()).items.map(({ id, blob }) => [id, blob]),
+    [[link.id, small.id]],
+  );
+  await blobs.revokeLink(link.id);
+  assert.ok((await fetch(link.url as string)).status >= 400);
+
+  const bytes = new TextEncoder().encode('sent to the storage');
+  const sha256 = createHash('sha256').update(bytes).digest('hex');
+  const signed = await blobs.presign({ namespace: 'media', content_type: 'text/plain', size: bytes.length, sha256 });
+  const { method, url, headers } = signed.upload ?? assert.fail('the bytes are new');
+  assert.equal((await fetch(url as string, { method, headers, body: bytes })).ok, true);
+  assert.equal((await blobs.commit(signed.blob.id)).state, 'live');
+  assert.equal(await (await blobs.get(signed.blob.id)).text(), 'sent to the storage');
+  const again = await blobs.presign({ namespace: 'media', content_type: 'text/plain', size: bytes.length, sha256 });
+  assert.deepEqual([again.blob.id, again.upload ?? null], [signed.blob.id, null], 'the bytes are there');
+  assert.deepEqual([(await blobs.gc({ dry_run: true })).dry_run, (await blobs.gc()).failed], [true, 0]);
+
   const worker = createWorker({ url: server.url, token: OPERATOR, queues: ['q'] });
   worker.on('make', async (_, ctx) => (await ctx.blobs.put(`made from ${await (await ctx.blobs.get(small.id)).text()}`)).id);
   const running = await worker.start();
   const { id } = await jobs.enqueue({ queue: 'q', kind: 'make' });
-  const job = await eventually(async () => {
-    const job = await jobs.find(id);
-    return ['succeeded', 'dead'].includes(job.state) && job;
-  });
+  const job = await jobs.wait(id, { signal: AbortSignal.timeout(PATIENCE_MS) });
   assert.equal(job.state, 'succeeded', JSON.stringify(job.error));
   assert.equal(await (await blobs.get(job.result as string)).text(), 'made from hello');
   assert.equal((await blobs.meta(job.result as string)).jobs, 1);

@@ -2,13 +2,11 @@
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { createServer, request as httpRequest } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import type { Bursar } from '../src/index.js';
 import { answerCost, Provider } from './provider.js';
-import { eventually, knowsOnExpiry, OPERATOR, Server } from './support.js';
+import { eventually, OPERATOR, Server } from './support.js';
 
 const EXAMPLES = join(import.meta.dirname, '../../examples');
 
@@ -45,9 +43,8 @@ test('first_hold', async () => {
 
 test('agent_fleet', async () => {
   const provider = await Provider.start();
-  const url = (await knowsOnExpiry(server)) ? server.url : await withoutOnExpiry(server.url);
   const cap = 60 * answerCost('gpt-5-mini');
-  const env = { OPENAI_API_KEY: 'k', OPENAI_BASE_URL: `${provider.url}/v1`, BURSAR_URL: url, FLEET_CAP: String(cap) };
+  const env = { OPENAI_API_KEY: 'k', OPENAI_BASE_URL: `${provider.url}/v1`, FLEET_CAP: String(cap) };
   const example = start('agent_fleet', env);
   assert.equal(await example.ended, 0, example.output);
   await provider.stop();
@@ -81,20 +78,3 @@ test('express_endpoint', async () => {
   example.child.kill('SIGTERM');
   assert.equal(await example.ended, 0, example.output);
 });
-
-/** Starts a proxy to a server that does not know `on_expiry` yet; returns its URL. */
-async function withoutOnExpiry(target: string): Promise<string> {
-  const proxy = createServer(async (incoming, outgoing) => {
-    let body = '';
-    for await (const part of incoming.setEncoding('utf8')) body += part;
-    const { 'content-length': _, ...headers } = incoming.headers;
-    const forward = httpRequest(target + incoming.url, { method: incoming.method, headers }, (answer) => {
-      outgoing.writeHead(answer.statusCode ?? 500, answer.headers);
-      answer.pipe(outgoing);
-    });
-    forward.end(body.replace(/,"on_expiry":\{"charge":\d+\}/, ''));
-  });
-  await new Promise<void>((done) => proxy.listen(0, '127.0.0.1', done));
-  proxy.unref();
-  return `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
-}

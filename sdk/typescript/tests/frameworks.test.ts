@@ -1,68 +1,20 @@
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { createOpenAI } from '@ai-sdk/openai';
 import { HumanMessage } from '@langchain/core/messages';
 import { tool } from '@langchain/core/tools';
 import { ChatOpenAI } from '@langchain/openai';
 import { APICallError, generateText, streamText, wrapLanguageModel } from 'ai';
 import { z } from 'zod';
-import { ArgumentError, type Bursar, RefusedError } from '../src/index.js';
-import {
-  bursarMiddleware,
-  type MeterOptions,
-  meterChatModel,
-  openaiFetch,
-  refusalOf,
-  type SettledCall,
-  UnboundedCallError,
-} from '../src/models/index.js';
-import { answerCost, Provider } from './provider.js';
-import { eventually, meteredClient, Server } from './support.js';
+import { ArgumentError, RefusedError } from '../src/index.js';
+import { bursarMiddleware, type MeterOptions, meterChatModel, openaiFetch, refusalOf, UnboundedCallError } from '../src/models/index.js';
+import { balance, budget, options, provider, settled, settledAs, withServers } from './metered.js';
+import { answerCost } from './provider.js';
 
 const GPT = 'gpt-5-mini';
 const TEXT = 'The harbour is quiet at dawn.';
 
-let server: Server;
-let bursar: Bursar;
-let provider: Provider;
-let scope = '';
-let scopes = 0;
-let settled: SettledCall[] = [];
-before(async () => {
-  [server, provider] = await Promise.all([Server.start(), Provider.start()]);
-  bursar = await meteredClient(server);
-});
-after(async () => {
-  await Promise.all([server.stop(), provider.stop()]);
-});
-beforeEach(async () => {
-  scopes += 1;
-  scope = `agent:${scopes}`;
-  settled = [];
-  provider.faults = [];
-  provider.billed = 0;
-  provider.calls.length = 0;
-  await budget(1_000_000_000);
-});
-
-const budget = (amount: number) => bursar.budgets.define(scope, { limits: [{ amount, window: 'lifetime' }] });
-const balance = async () => {
-  const { balances } = await bursar.budgets.find(scope);
-  return { posted: balances?.[0]?.posted, held: balances?.[0]?.held };
-};
-const options = (more: Partial<MeterOptions> = {}) =>
-  ({ bursar, scope, onSettled: (call: SettledCall) => settled.push(call), ...more }) as MeterOptions;
-
-/** Waits until the last call is settled, and checks that the charges are the balance of the scope. */
-async function settledAs(...by: SettledCall['by'][]): Promise<SettledCall> {
-  await eventually(() => settled.length >= by.length);
-  assert.deepEqual(
-    settled.map((call) => call.by),
-    by,
-  );
-  assert.deepEqual(await balance(), { posted: settled.reduce((sum, { cost }) => sum + cost, 0), held: 0 });
-  return settled.at(-1) as SettledCall;
-}
+withServers();
 
 describe('the Vercel AI SDK', () => {
   const model = (more: Partial<MeterOptions> = {}) => {
@@ -113,7 +65,7 @@ describe('the Vercel AI SDK', () => {
     provider.faults = [429, 500, undefined];
     await generateText({ model: model(), prompt: 'Describe a harbour.' });
     await settledAs('released', 'released', 'usage');
-    settled = [];
+    settled.length = 0;
     const before = await balance();
     provider.faults = [500];
     await assert.rejects(generateText({ model: model(), prompt: 'x', maxRetries: 0 }), APICallError);
@@ -196,7 +148,7 @@ describe('LangChain', () => {
       .withConfig({ tags: ['b'] })
       .invoke(ask);
     assert.deepEqual([provider.calls.length, settled.length], [6, 6], 'every call was held');
-    settled = [];
+    settled.length = 0;
     const before = (await balance()).posted ?? 0;
     provider.faults = [500, undefined];
     await model().withRetry({ stopAfterAttempt: 3 }).invoke(ask);

@@ -1,76 +1,39 @@
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
-import { type Bursar, createWorker, RefusedError } from '../src/index.js';
+import { ArgumentError, createWorker, type JobContext, RefusedError } from '../src/index.js';
 import {
   costOf,
   type MeterOptions,
   PRICES,
   priceOf,
   refusalOf,
-  type SettledCall,
   UnboundedCallError,
   UnknownPriceError,
   wrapAnthropic,
   wrapOpenAI,
 } from '../src/models/index.js';
+import { balance, budget, bursar, lastSettledAs, options, provider, scope, server, settled, withServers } from './metered.js';
 import { answerCost, Provider } from './provider.js';
-import { eventually, meteredClient, OPERATOR, Server } from './support.js';
+import { eventually, PATIENCE_MS } from './support.js';
 
 const GPT = 'gpt-5-mini';
 const CLAUDE = 'claude-sonnet-4-6';
 const PROMPT = [{ role: 'user' as const, content: 'Describe a harbour at dawn. grüß 🦀' }];
 
-let server: Server;
-let bursar: Bursar;
-let provider: Provider;
-let scope = '';
-let scopes = 0;
-let settled: SettledCall[] = [];
-before(async () => {
-  [server, provider] = await Promise.all([Server.start(), Provider.start()]);
-  bursar = await meteredClient(server);
-});
-after(async () => {
-  await Promise.all([server.stop(), provider.stop()]);
-});
-beforeEach(async () => {
-  scopes += 1;
-  scope = `agent:${scopes}`;
-  settled = [];
-  provider.faults = [];
-  provider.billed = 0;
-  provider.calls.length = 0;
-  await budget(1_000_000_000);
-});
+withServers();
 
-const budget = (amount: number) => bursar.budgets.define(scope, { limits: [{ amount, window: 'lifetime' }] });
-const balance = async () => {
-  const { balances } = await bursar.budgets.find(scope);
-  return { posted: balances?.[0]?.posted, held: balances?.[0]?.held };
-};
-const options = (more: Partial<MeterOptions> = {}) =>
-  ({ bursar, scope, onSettled: (call: SettledCall) => settled.push(call), ...more }) as MeterOptions;
 const openai = (more: Partial<MeterOptions> = {}) => wrapOpenAI(new OpenAI({ apiKey: 'k', baseURL: `${provider.url}/v1` }), options(more));
 const anthropic = (more: Partial<MeterOptions> = {}) => wrapAnthropic(new Anthropic({ apiKey: 'k', baseURL: provider.url }), options(more));
 const ask = { model: GPT, messages: PROMPT };
 const askClaude = { model: CLAUDE, max_tokens: 500, messages: PROMPT };
 
-/** Waits until the last call is settled, and checks that its charge is the balance of the scope. */
-async function settledAs(by: SettledCall['by']): Promise<SettledCall> {
-  const call = await eventually(() => settled.at(-1));
-  assert.equal(call.by, by);
-  assert.deepEqual(await balance(), { posted: settled.reduce((sum, { cost }) => sum + cost, 0), held: 0 });
-  assert.ok(call.cost <= call.bound, `${call.cost} is above the bound ${call.bound}`);
-  return call;
-}
-
 describe('OpenAI', () => {
   test('a call is held and settled with its usage', async () => {
     const answer = await openai().chat.completions.create(ask);
     assert.equal(answer.choices[0]?.message.content, 'The harbour is quiet at dawn.');
-    const call = await settledAs('usage');
+    const call = await lastSettledAs('usage');
     assert.equal(call.cost, answerCost(GPT));
     assert.equal(provider.billed, call.cost);
     assert.equal(provider.calls[0]?.body.max_completion_tokens, 4_096, 'a maximum is sent');
@@ -83,7 +46,7 @@ describe('OpenAI', () => {
     const recording = server.client({
       fetch: (input, init) => {
         if (String(input).endsWith('/v1/holds')) bodies.push(String(init?.body));
-        return fetch(input, { ...init, body: init?.body && String(init.body).replace(/,"on_expiry":\{"charge":\d+\}/, '') });
+        return fetch(input, init);
       },
     });
     const answer = openai({ bursar: recording, maxTokens: 100 } as Partial<MeterOptions>).chat.completions.create(ask);
@@ -93,7 +56,7 @@ describe('OpenAI', () => {
     assert.deepEqual(JSON.parse(bodies[0] ?? '{}').on_expiry, { charge: held });
     open();
     await answer;
-    await settledAs('usage');
+    await lastSettledAs('usage');
   });
 
   test('a stream is settled at its end, and its usage is not shown unless it was asked for', async () => {
@@ -112,13 +75,13 @@ describe('OpenAI', () => {
       }
       assert.deepEqual([text, usages], ['The harbour is quiet at dawn.', include_usage ? 1 : 0]);
     }
-    await settledAs('usage');
+    await lastSettledAs('usage');
     assert.equal(provider.billed, 2 * answerCost(GPT));
   });
 
   test('a reader that stops early is charged the bound, or what arrived', async () => {
     const read = async (more: Partial<MeterOptions>) => {
-      settled = [];
+      settled.length = 0;
       await bursar.budgets.credit(scope, { amount: Math.max((await balance()).posted ?? 0, 1), reason: 'again' }).catch(() => undefined);
       for await (const chunk of await openai(more).chat.completions.create({ ...ask, stream: true })) {
         if (chunk.choices[0]?.delta.content === ' harbour') break;
@@ -141,7 +104,7 @@ describe('OpenAI', () => {
         // Reads until the connection breaks.
       }
     });
-    const call = await settledAs('unfinished');
+    const call = await lastSettledAs('unfinished');
     assert.equal(call.cost, call.bound);
     assert.ok(call.cost >= provider.billed);
   });
@@ -152,12 +115,12 @@ describe('OpenAI', () => {
     const reader = stream[Symbol.asyncIterator]();
     await reader.next();
     abort.abort();
-    await settledAs('unfinished');
+    await lastSettledAs('unfinished');
   });
 
   test('a call that is aborted while it is held is released', async () => {
     const abort = new AbortController();
-    const slow = await meteredClient(server);
+    const slow = server.client();
     const place = slow.hold.bind(slow) as typeof slow.hold;
     // The abort comes when the server has placed the hold.
     slow.hold = (async (...args: Parameters<typeof slow.hold>) => {
@@ -167,7 +130,7 @@ describe('OpenAI', () => {
     }) as typeof slow.hold;
     const call = openai({ bursar: slow } as Partial<MeterOptions>).chat.completions.create(ask, { signal: abort.signal });
     await assert.rejects(call, OpenAI.APIUserAbortError);
-    await settledAs('released');
+    await lastSettledAs('released');
     assert.equal(provider.calls.length, 0);
   });
 
@@ -179,8 +142,8 @@ describe('OpenAI', () => {
       ['released', 'released', 'usage'],
     );
     assert.equal(provider.calls.length, 3);
-    await settledAs('usage');
-    settled = [];
+    await lastSettledAs('usage');
+    settled.length = 0;
     provider.faults = [500, 500, 500];
     const before = (await balance()).posted;
     await assert.rejects(openai().chat.completions.create(ask), OpenAI.InternalServerError);
@@ -194,7 +157,7 @@ describe('OpenAI', () => {
       settled.map(({ by }) => by),
       ['unfinished', 'usage'],
     );
-    await settledAs('usage');
+    await lastSettledAs('usage');
   });
 
   test('a provider that cannot be reached costs nothing', async () => {
@@ -202,19 +165,19 @@ describe('OpenAI', () => {
     await nowhere.stop();
     const client = wrapOpenAI(new OpenAI({ apiKey: 'k', baseURL: `${nowhere.url}/v1`, maxRetries: 0 }), options());
     await assert.rejects(client.chat.completions.create(ask), OpenAI.APIConnectionError);
-    const call = await settledAs('released');
+    const call = await lastSettledAs('released');
     assert.equal(call.cost, 0);
   });
 
   test('an answer without usage is charged its bound', async () => {
     provider.faults = ['no usage', 'no usage'];
     await openai().chat.completions.create(ask);
-    const call = await settledAs('unfinished');
+    const call = await lastSettledAs('unfinished');
     assert.equal(call.cost, call.bound);
     for await (const _ of await openai().chat.completions.create({ ...ask, stream: true })) {
       // Reads to the end.
     }
-    await settledAs('unfinished');
+    await lastSettledAs('unfinished');
   });
 
   test('a refusal names the limit before anything is sent, and is not retried', async () => {
@@ -248,7 +211,7 @@ describe('OpenAI', () => {
     const audio = { type: 'input_audio' as const, input_audio: { data: 'AAAA', format: 'wav' as const } };
     const content = (part: typeof image | typeof audio) => [{ role: 'user' as const, content: [{ type: 'text' as const, text: 'what?' }, part] }];
     await openai().chat.completions.create({ model: GPT, messages: content(image), max_completion_tokens: 10 });
-    const withImage = await settledAs('usage');
+    const withImage = await lastSettledAs('usage');
     assert.ok(withImage.bound < 10_000, 'the data of an image is not text');
     await assert.rejects(openai().chat.completions.create({ model: GPT, messages: content(audio) }), UnboundedCallError);
     await openai({ partTokens: { audio: 1_000 } }).chat.completions.create({ model: GPT, messages: content(audio) });
@@ -264,15 +227,15 @@ describe('OpenAI', () => {
     const answer = await openai().responses.create({ model: GPT, input: 'Describe a harbour.' });
     assert.equal(answer.output_text, 'The harbour is quiet at dawn.');
     assert.equal(provider.calls[0]?.body.max_output_tokens, 4_096);
-    await settledAs('usage');
+    await lastSettledAs('usage');
     let text = '';
     for await (const event of await openai().responses.create({ model: GPT, input: 'Describe a harbour.', stream: true })) {
       if (event.type === 'response.output_text.delta') text += event.delta;
     }
     assert.equal(text, 'The harbour is quiet at dawn.');
-    await settledAs('usage');
+    await lastSettledAs('usage');
     await openai().embeddings.create({ model: 'text-embedding-3-small', input: ['one', 'two'] });
-    await settledAs('usage');
+    await lastSettledAs('usage');
     assert.equal(
       provider.billed,
       settled.reduce((sum, { cost }) => sum + cost, 0),
@@ -312,20 +275,20 @@ describe('Anthropic', () => {
   test('a message, a stream and the helper of the package are settled with their usage', async () => {
     const message = await anthropic().messages.create(askClaude);
     assert.equal(message.content[0]?.type, 'text');
-    assert.equal((await settledAs('usage')).cost, answerCost(CLAUDE));
+    assert.equal((await lastSettledAs('usage')).cost, answerCost(CLAUDE));
     for await (const _ of await anthropic().messages.create({ ...askClaude, stream: true })) {
       // Reads to the end.
     }
-    assert.equal((await settledAs('usage')).cost, answerCost(CLAUDE));
+    assert.equal((await lastSettledAs('usage')).cost, answerCost(CLAUDE));
     assert.equal(await anthropic().messages.stream(askClaude).finalText(), 'The harbour is quiet at dawn.');
-    await settledAs('usage');
+    await lastSettledAs('usage');
     assert.equal(provider.billed, 3 * answerCost(CLAUDE));
   });
 
   test('an unfinished stream is charged its input and its maximum of output', async () => {
     for (const fault of ['cut', 'error event', undefined] as const) {
       provider.faults = [fault];
-      settled = [];
+      settled.length = 0;
       const before = (await balance()).posted ?? 0;
       const reading = async () => {
         for await (const event of await anthropic().messages.create({ ...askClaude, stream: true })) {
@@ -345,7 +308,7 @@ describe('Anthropic', () => {
     const search = { type: 'web_search_20250305' as const, name: 'web_search' as const };
     await assert.rejects(anthropic().messages.create({ ...askClaude, tools: [search] }), UnboundedCallError);
     await anthropic({ serverTools: { web_search: 10_000 } }).messages.create({ ...askClaude, tools: [search] });
-    await settledAs('usage');
+    await lastSettledAs('usage');
     const pdf = { type: 'document' as const, source: { type: 'base64' as const, media_type: 'application/pdf' as const, data: 'AAAA' } };
     await assert.rejects(anthropic().messages.create({ ...askClaude, messages: [{ role: 'user', content: [pdf] }] }), UnboundedCallError);
     const batch = { requests: [{ custom_id: 'a', params: askClaude }] };
@@ -357,35 +320,89 @@ describe('Anthropic', () => {
   });
 });
 
-test('the hold of a job is the cap of its model calls', async () => {
-  const queue = `jobs-${scopes}`;
-  await openai({ maxTokens: 100 }).chat.completions.create(ask);
-  const bound = settled[0]?.bound ?? 0;
-  const posted = (await balance()).posted ?? 0;
-  const worker = createWorker({ url: server.url, token: OPERATOR, queues: [queue] });
-  worker.on('think', async (_, ctx) => {
-    const client = wrapOpenAI(new OpenAI({ apiKey: 'k', baseURL: `${provider.url}/v1` }), { ctx, maxTokens: 100 });
-    const calls = await Promise.allSettled(Array.from({ length: 10 }, () => client.chat.completions.create(ask)));
+describe('within a job', () => {
+  const client = (more: Partial<MeterOptions>) =>
+    wrapOpenAI(new OpenAI({ apiKey: 'k', baseURL: `${provider.url}/v1`, maxRetries: 0 }), { maxTokens: 100, ...more } as MeterOptions);
+
+  /** Runs one job with the token of a worker, which may not read holds. */
+  async function run(charges: { scope: string; amount: number }[], handler: (ctx: JobContext) => Promise<unknown>, meanwhile?: () => Promise<void>) {
+    const queue = `jobs-${scope.replace(':', '-')}`;
+    const { token } = await bursar.workers.create({ name: queue, capabilities: { queues: [queue], kinds: ['think'] } });
+    const worker = createWorker({ url: server.url, token: token ?? '', queues: [queue] });
+    worker.on('think', (_, ctx) => handler(ctx));
+    const job = { queue, kind: 'think', max_attempts: 1 };
+    const running = await worker.start();
+    try {
+      const enqueue = async () => (await bursar.commands.submit({ charges, jobs: [job], settle: 'job' })).jobs[0]?.id as string;
+      const id = charges.length > 0 ? await enqueue() : (await bursar.jobs.enqueue(job)).id;
+      await meanwhile?.();
+      const ended = await bursar.jobs.wait(id, { signal: AbortSignal.timeout(PATIENCE_MS) });
+      assert.equal(ended.state, 'succeeded', JSON.stringify(ended.error));
+      return ended;
+    } finally {
+      await running.drain();
+    }
+  }
+
+  const calls = async (of: OpenAI) => {
+    const calls = await Promise.allSettled(Array.from({ length: 10 }, () => of.chat.completions.create(ask)));
     const refused = calls.filter((call) => call.status === 'rejected' && call.reason instanceof RefusedError);
-    return { answered: calls.filter((call) => call.status === 'fulfilled').length, refused: refused.length, spent: ctx.spent() };
+    return { answered: calls.filter((call) => call.status === 'fulfilled').length, refused: refused.length };
+  };
+
+  test('the hold of the job is the cap of its calls, also above a `cap`', async () => {
+    await openai({ maxTokens: 100 }).chat.completions.create(ask);
+    const bound = settled[0]?.bound ?? 0;
+    const { posted } = await balance();
+    provider.calls.length = 0;
+    // Answers wait until the calls that have units are sent, so that no settled call makes room for another one.
+    let open: () => void = () => undefined;
+    provider.barrier = new Promise((done) => (open = done));
+    const sent = async () => {
+      await eventually(() => provider.calls.length === 3);
+      open();
+    };
+    const charges = [{ scope, amount: 3 * bound + bound - 1 }];
+    const job = await run(charges, async (ctx) => ({ ...(await calls(client({ ctx, cap: 100 * bound }))), spent: ctx.spent() }), sent);
+    assert.deepEqual(job.result, { answered: 3, refused: 7, spent: 3 * answerCost(GPT) });
+    assert.deepEqual(await balance(), { posted: posted + 3 * answerCost(GPT), held: 0 });
   });
-  const running = await worker.start();
-  // Answers wait until the calls that have units are sent, so that no settled call makes room for another one.
-  let open: () => void = () => undefined;
-  provider.barrier = new Promise((done) => (open = done));
-  provider.calls.length = 0;
-  const charges = [{ scope, amount: 3 * bound + bound - 1 }];
-  const { jobs } = await bursar.commands.submit({ charges, jobs: [{ queue, kind: 'think' }], settle: 'job' });
-  await eventually(() => provider.calls.length === 3);
-  open();
-  const job = await eventually(async () => {
-    const job = await bursar.jobs.find(jobs[0]?.id as string);
-    return ['succeeded', 'dead'].includes(job.state) && job;
+
+  test('a hold below the bound of a call admits none', async () => {
+    const job = await run([{ scope, amount: 100 }], async (ctx) => calls(client({ ctx })));
+    assert.deepEqual(job.result, { answered: 0, refused: 10 });
+    assert.equal(provider.calls.length, 0);
   });
-  assert.deepEqual(job.result, { answered: 3, refused: 7, spent: 3 * answerCost(GPT) });
-  assert.deepEqual(await balance(), { posted: posted + 3 * answerCost(GPT), held: 0 });
-  await running.drain();
+
+  test('`scope` names the charge of the hold that pays', async () => {
+    const seats = `${scope}/seats`;
+    await budget(10, seats);
+    const job = await run(
+      [
+        { scope: seats, amount: 1 },
+        { scope, amount: 100_000 },
+      ],
+      async (ctx) => {
+        await assert.rejects(client({ ctx }).chat.completions.create(ask), isArgumentError);
+        await assert.rejects(client({ ctx, scope: 'other' }).chat.completions.create(ask), isArgumentError);
+        await client({ ctx, scope }).chat.completions.create(ask);
+      },
+    );
+    assert.deepEqual(job.cost, [{ scope, amount: answerCost(GPT) }]);
+    assert.equal(provider.calls.length, 1);
+  });
+
+  test('a job without a hold pays for nothing', async () => {
+    await run([], (ctx) => assert.rejects(client({ ctx }).chat.completions.create(ask), isArgumentError));
+    assert.equal(provider.calls.length, 0);
+  });
 });
+
+/** Packages of providers wrap what their `fetch` throws. */
+function isArgumentError(error: unknown): boolean {
+  for (let inner = error; inner instanceof Error; inner = inner.cause) if (inner instanceof ArgumentError) return true;
+  return false;
+}
 
 test('prices: dated names, cached and reasoning tokens, long requests', () => {
   assert.deepEqual(priceOf('gpt-4o-2024-08-06'), PRICES.models['gpt-4o']);

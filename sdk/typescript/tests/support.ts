@@ -4,7 +4,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { Bursar, type BursarOptions, InvalidError } from '../src/index.js';
+import { Bursar, type BursarOptions } from '../src/index.js';
 
 const ROOT = resolve(import.meta.dirname, '../../../../..');
 export const PROGRAM = resolve(process.env.BURSAR_BIN ?? join(ROOT, 'target/debug/bursar'));
@@ -72,30 +72,6 @@ export class Server {
   client(options: Partial<BursarOptions> = {}): Bursar {
     return new Bursar({ url: this.url, token: OPERATOR, ...options });
   }
-}
-
-/** Returns whether a server knows `on_expiry` of holds. */
-export async function knowsOnExpiry(server: Server): Promise<boolean> {
-  const charges = [{ scope: 'probe', amount: 1, limits: [{ amount: 1, window: 'lifetime' }] }];
-  try {
-    await server.client().holds.place({ charges, on_expiry: { charge: 1 }, dry_run: true });
-    return true;
-  } catch (error) {
-    if (error instanceof InvalidError && error.field === 'on_expiry') return false;
-    throw error;
-  }
-}
-
-/** Returns a client of a server. A server that does not know `on_expiry` yet does not get it. */
-export async function meteredClient(server: Server): Promise<Bursar> {
-  if (await knowsOnExpiry(server)) return server.client();
-  return server.client({
-    fetch: (input, init) => {
-      if (typeof init?.body !== 'string' || !String(input).endsWith('/v1/holds')) return fetch(input, init);
-      const { on_expiry: _, ...body } = JSON.parse(init.body);
-      return fetch(input, { ...init, body: JSON.stringify(body) });
-    },
-  });
 }
 
 /** Polls until there is a result. */

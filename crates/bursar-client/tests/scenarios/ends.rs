@@ -28,18 +28,25 @@ async fn usage_settles_the_hold(mut world: World) {
     let plain = world.enqueue_held("no usage", 30).await;
     assert_eq!(world.balance().await, (0, 70));
     let worker = world.worker().on("spend", async |(): (), context: JobContext| {
+        assert_eq!(context.held(), Some(&[("team".try_into()?, 40)][..]));
         context.usage(10)?;
         context.usage(5)?;
         assert!(context.usage(-1).is_err());
         Ok::<_, HandlerError>("done")
     });
     let worker = worker.on("no usage", async |(): (), _: JobContext| Ok::<_, HandlerError>(()));
+    let free = world.enqueue("free", &()).await;
+    let worker = worker.on("free", async |(): (), context: JobContext| {
+        assert_eq!(context.held(), Some(&[][..]), "the job has no hold");
+        Ok::<_, HandlerError>(())
+    });
     let running = worker.start().unwrap();
     let done = world.until(id, JobState::Succeeded).await;
     assert_eq!((done.life.result.as_str(), done.total_cost()), ("\"done\"", 15));
     world.until(plain, JobState::Succeeded).await;
+    world.until(free, JobState::Succeeded).await;
     assert_eq!(world.balance().await, (45, 0), "a handler without usage spends the held units");
-    assert_eq!(running.drain().await.unwrap(), WorkerReport { completed: 2, ..WorkerReport::default() });
+    assert_eq!(running.drain().await.unwrap(), WorkerReport { completed: 3, ..WorkerReport::default() });
     world.stop().await;
 }
 

@@ -105,7 +105,9 @@ async fn lease(input: Input<(), NoFields, LeaseBody>) -> Result<Reply<LeasedJobs
     if principal.role == Some(Role::Worker) {
         call.app.leases.remember(&leased.jobs);
     }
-    Ok(Reply::new(LeasedJobsAnswer { jobs: leased.jobs.iter().map(LeasedAnswer::from).collect() }))
+    let mut held = jobs.held_for(&leased.jobs).await;
+    let leased = leased.jobs.iter().map(|job| LeasedAnswer::new(job, held.remove(&job.id)));
+    Ok(Reply::new(LeasedJobsAnswer { jobs: leased.collect() }))
 }
 
 /// Returns the kinds of jobs to lease: the requested ones, which a worker's capabilities must include, or by default all of its

@@ -62,6 +62,7 @@ async fn a_completed_job_settles_its_hold(server: TestServer) {
         (Some(id.as_str()), &json!(1), &json!("gen-7"))
     );
     assert!(job["hold"].is_string() && job["lease"]["expires_at"].is_string());
+    assert_eq!(job["held"], json!([{ "scope": "room", "amount": 60 }]), "a worker learns what its job may spend");
     let fence = job["lease"]["fence"].as_u64().unwrap();
     let beat = json!({ "fence": fence, "progress": { "percent": 40.0 } });
     let beaten = server.call_as(&worker, "POST", &format!("/v1/jobs/{id}/heartbeat"), beat).await.is(200).json();

@@ -61,6 +61,11 @@ impl Read for SimStore {
         Ok(self.world.state().tables.holds.get(&id).cloned())
     }
 
+    async fn holds(&self, ids: &[HoldId]) -> Result<Vec<Hold>, StoreError> {
+        let state = self.world.state();
+        Ok(ids.iter().filter_map(|id| state.tables.holds.get(id).cloned()).collect())
+    }
+
     async fn list_live_holds(&self, _: &ScopeKey, _: Option<ChargeMark>, _: usize) -> Result<Vec<Hold>, StoreError> {
         not_simulated()
     }

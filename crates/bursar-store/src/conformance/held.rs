@@ -2,6 +2,7 @@
 
 use bursar_core::budget::Budget;
 use bursar_core::context::Context;
+use bursar_core::id::HoldId;
 use bursar_core::job::{JobState, Usage};
 use bursar_core::name::Tenant;
 use bursar_core::request::{Act, Op, Request};
@@ -85,6 +86,24 @@ pub(super) async fn held_units_follow_the_attempts_of_a_job(world: World) {
     assert_eq!(world.held().await, ["q x cent 60"], "the retried job has a hold");
     world.act(Act::Cancel, &[id]).await;
     assert_eq!(world.held().await, [""; 0]);
+}
+
+pub(super) async fn holds_are_found_by_their_ids(world: World) {
+    for name in ["a", "b"] {
+        world.unit(name, "cent").await;
+    }
+    let mut ids = Vec::new();
+    for amount in 1..=60 {
+        let job = world.enqueue_one(owning(work("q", "x"), &[("a", amount), ("b", 2)])).await;
+        ids.push(world.store.job(job).await.expect("works").expect("it exists").hold.expect("it has a hold"));
+    }
+    let missing = HoldId(7);
+    let asked: Vec<HoldId> = ids.iter().rev().copied().chain([missing]).collect();
+    let found = world.store.holds(&asked).await.expect("works");
+    let charges: Vec<_> = found.iter().map(|hold| (hold.id, hold.charges[0].amount, hold.charges[1].amount)).collect();
+    let expected: Vec<_> = ids.iter().rev().copied().zip((1..=60).rev()).map(|(id, amount)| (id, amount, 2)).collect();
+    assert_eq!(charges, expected, "in the order of the ids, without the one that does not exist");
+    assert_eq!(world.store.holds(&[]).await.expect("works"), []);
 }
 
 pub(super) async fn held_units_may_exceed_64_bits(world: World) {

@@ -132,6 +132,7 @@ cases! {
     held::held_units_are_listed_by_queue_kind_and_unit,
     held::held_units_follow_the_attempts_of_a_job,
     held::held_units_may_exceed_64_bits,
+    held::holds_are_found_by_their_ids,
     dead::dead_jobs_are_grouped_by_queue_kind_and_error,
     dead::a_group_shrinks_when_a_job_of_it_leaves,
     dead::groups_of_dead_jobs_are_listed_in_pages,

@@ -66,6 +66,11 @@ impl Read for MemoryStore {
         Ok(self.tables().holds.get(&id).cloned())
     }
 
+    async fn holds(&self, ids: &[HoldId]) -> Result<Vec<Hold>, StoreError> {
+        let tables = self.tables();
+        Ok(page::cut(ids.iter().filter_map(|id| tables.holds.get(id).cloned()).collect(), ids.len()))
+    }
+
     async fn list_live_holds(
         &self,
         key: &ScopeKey,

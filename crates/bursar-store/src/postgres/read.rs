@@ -108,6 +108,10 @@ impl Read for PostgresStore {
         data.map(|data| Hold::unpack(&data)).transpose()
     }
 
+    async fn holds(&self, ids: &[HoldId]) -> Result<Vec<Hold>, StoreError> {
+        self.page_of_holds(self.acquire().await?.conn(), ids, ids.len()).await
+    }
+
     async fn list_live_holds(
         &self,
         key: &ScopeKey,
@@ -133,20 +137,7 @@ impl Read for PostgresStore {
         .map_err(store_error)?;
         let table = table.into_iter().map(|(at, hold)| (Time::from_micros(at), HoldId(hold.as_u128())));
         let ids = row.live_after(after, table.collect(), limit);
-        let (mut page, mut found) = (PageFill::new(limit), Vec::new());
-        for ids in ids.chunks(HOLDS_AT_ONCE) {
-            let mut some: HashMap<HoldId, Hold> =
-                PgRows::new(tx.conn(), self, LockMode::Read).holds(ids).await?.rows.into_iter().collect();
-            for hold in ids.iter().filter_map(|id| some.remove(id)) {
-                if !page.is_full() {
-                    page.add(hold.bytes());
-                    found.push(hold);
-                }
-            }
-            if page.is_full() {
-                break;
-            }
-        }
+        let found = self.page_of_holds(tx.conn(), &ids, limit).await?;
         tx.commit().await.map_err(store_error)?;
         Ok(found)
     }
@@ -299,6 +290,30 @@ impl Read for PostgresStore {
 }
 
 impl PostgresStore {
+    /// Reads holds in the order of their ids until the page is full.
+    async fn page_of_holds(
+        &self,
+        mut conn: Conn<'_>,
+        ids: &[HoldId],
+        limit: usize,
+    ) -> Result<Vec<Hold>, StoreError> {
+        let (mut page, mut found) = (PageFill::new(limit), Vec::new());
+        for ids in ids.chunks(HOLDS_AT_ONCE) {
+            let mut some: HashMap<HoldId, Hold> =
+                PgRows::new(conn.reborrow(), self, LockMode::Read).holds(ids).await?.rows.into_iter().collect();
+            for hold in ids.iter().filter_map(|id| some.remove(id)) {
+                if !page.is_full() {
+                    page.add(hold.bytes());
+                    found.push(hold);
+                }
+            }
+            if page.is_full() {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
     /// Reads a scope in an open snapshot and brings it to the present.
     async fn scope_in(&self, tx: &mut Conn<'_>, key: &ScopeKey) -> Result<Option<ScopeState>, StoreError> {
         let row: Option<(Vec<u8>, Option<String>, i64)> = sqlx::query_as(

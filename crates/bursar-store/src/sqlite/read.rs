@@ -58,6 +58,11 @@ impl Read for SqliteStore {
         self.in_snapshot(move |shared, conn| shared.rows(conn).read_hold(id)).await
     }
 
+    async fn holds(&self, ids: &[HoldId]) -> Result<Vec<Hold>, StoreError> {
+        let (ids, limit) = (ids.to_vec(), ids.len());
+        self.in_snapshot(move |shared, conn| fill_page(ids, limit, |id| shared.rows(conn).read_hold(id))).await
+    }
+
     async fn list_live_holds(
         &self,
         key: &ScopeKey,

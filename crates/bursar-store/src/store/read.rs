@@ -46,6 +46,8 @@ pub trait Read: Send + Sync + 'static {
 
     /// Returns a hold.
     async fn hold(&self, id: HoldId) -> Result<Option<Hold>, StoreError>;
+    /// Returns one page of the holds with these ids, in this order, without those that do not exist.
+    async fn holds(&self, ids: &[HoldId]) -> Result<Vec<Hold>, StoreError>;
     /// Lists the live holds on a scope after a mark, in order of expiry.
     async fn list_live_holds(
         &self,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bursar_core::context::Actor;
 use bursar_core::job::{Finish, HeartbeatItem, Job, LeaseRequest, Order};
+use bursar_core::name::Scope;
 use bursar_store::StoreError;
 use bursar_worker::{LeasedJob, NotTaken, Progress, Source, SourceError, Worker};
 
@@ -43,7 +44,8 @@ impl Source for InProcess {
     async fn lease(&self, request: LeaseRequest, wait: Duration) -> Result<Vec<LeasedJob>, SourceError> {
         let bursar = self.0.by(Actor::Worker(request.worker.to_string()));
         let leased = bursar.jobs().lease_wait(request, wait).await.map_err(source_error)?;
-        Ok(leased.jobs.into_iter().map(leased_job).collect())
+        let mut held = bursar.jobs().held_for(&leased.jobs).await;
+        Ok(leased.jobs.into_iter().map(|job| leased_job(held.remove(&job.id), job)).collect())
     }
 
     async fn heartbeat(&self, beats: Vec<HeartbeatItem>) -> Result<Vec<Result<Order, NotTaken>>, SourceError> {
@@ -63,7 +65,7 @@ impl Source for InProcess {
     }
 }
 
-fn leased_job(job: Job) -> LeasedJob {
+fn leased_job(held: Option<Vec<(Scope, i64)>>, job: Job) -> LeasedJob {
     LeasedJob {
         id: job.id,
         fence: job.life.fence,
@@ -79,6 +81,7 @@ fn leased_job(job: Job) -> LeasedJob {
         metadata: job.metadata,
         blobs: job.life.blobs,
         hold: job.hold,
+        held,
         traceparent: job.traceparent,
     }
 }

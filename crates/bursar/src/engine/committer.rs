@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bursar_core::answer::Outcome;
+use bursar_core::answer::{Answer, Outcome};
 use bursar_core::mutant::Mutant;
 use bursar_core::refusal::{Refusal, Violation};
 use bursar_core::request::{CheckedRequest, Request};
@@ -232,8 +232,8 @@ impl Shared {
         };
         self.publish(&pending.request, &answer);
         // The commit is final even if the caller has stopped waiting. Jobs that were leased for this caller return to their queue.
-        if let Err(Ok(outcome)) = pending.answer.send(answer) {
-            self.return_jobs(pending.request.context.clone(), &outcome);
+        if let Err(Ok(Outcome { answer: Answer::Leased(leased), .. })) = pending.answer.send(answer) {
+            self.return_jobs(pending.request.context.clone(), &leased.jobs);
         }
     }
 

@@ -16,7 +16,7 @@ mod queue;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bursar_core::answer::{Answer, Leased, Outcome};
+use bursar_core::answer::{Answer, Outcome};
 use bursar_core::context::Context;
 use bursar_core::job::{End, Finish, Job};
 use bursar_core::request::{CheckedRequest, Op, Request};
@@ -71,6 +71,11 @@ impl Engine {
         (&mut answer.receiver).await.unwrap_or_else(|lost| Err(StoreError::UnknownOutcome(Box::new(lost)).into()))
     }
 
+    /// Returns leased jobs whose caller is gone to their queue, without waiting for it.
+    pub(crate) fn return_jobs(&self, context: Context, jobs: &[Job]) {
+        self.shared.return_jobs(context, jobs);
+    }
+
     /// Returns the counts of what the engine has done so far.
     pub(crate) fn counters(&self) -> Counters {
         self.shared.metrics.counters()
@@ -104,16 +109,15 @@ impl Drop for PendingAnswer<'_> {
     fn drop(&mut self) {
         let Some(context) = self.context.take() else { return };
         self.receiver.close();
-        if let Ok(Ok(outcome)) = self.receiver.try_recv() {
-            self.shared.return_jobs(context, &outcome);
+        if let Ok(Ok(Outcome { answer: Answer::Leased(leased), .. })) = self.receiver.try_recv() {
+            self.shared.return_jobs(context, &leased.jobs);
         }
     }
 }
 
 impl Shared {
     /// Returns the jobs of a lease whose caller is gone to their queue. If the engine cannot accept the request, the leases expire instead.
-    fn return_jobs(&self, context: Context, outcome: &Outcome) {
-        let Answer::Leased(Leased { jobs, .. }) = &outcome.answer else { return };
+    fn return_jobs(&self, context: Context, jobs: &[Job]) {
         let finish = |job: &Job| Finish { job: job.id, fence: job.life.fence, end: End::Return };
         let items: Vec<Finish> = jobs.iter().map(finish).collect();
         if items.is_empty() {

@@ -6,7 +6,7 @@ use bursar::{Bursar, JobKind, LeaseRequest, Leased, QueueConfig};
 use futures_util::FutureExt;
 use tokio::task::JoinHandle;
 
-use crate::home::{ENGINES, TIMELESS, ask, job, lease_one, open};
+use crate::home::{ENGINES, TIMELESS, ask, budget, enqueue_held, job, lease_one, open};
 
 const LONG: Duration = Duration::from_secs(50);
 
@@ -207,6 +207,23 @@ async fn a_job_leased_for_a_cancelled_call_is_returned() {
             (id, 1),
             "the lost lease does not count as an attempt"
         );
+        bursar.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_job_is_returned_if_the_call_is_cancelled_while_its_hold_is_read() {
+    for engine in ["sqlite", "postgres"] {
+        let (bursar, _) = open(engine).await;
+        bursar.ledger().define("room", budget(100)).await.unwrap();
+        let id = enqueue_held(&bursar, "q", "room", 60).await;
+        let leased = [lease_one(&bursar, "q").await];
+        // A read that is ready at once is not cancelled.
+        while bursar.jobs().held_for(&leased).now_or_never().is_some() {}
+        let leased = bursar.jobs().lease_wait(ask("q", 1), LONG).await.unwrap();
+        assert_eq!((leased.jobs[0].id, leased.jobs[0].life.attempts), (id, 1), "on {engine}");
+        let held = bursar.jobs().held_for(&leased.jobs).await;
+        assert_eq!(held[&id], [("room".try_into().unwrap(), 60)], "on {engine}");
         bursar.close().await;
     }
 }

@@ -2,32 +2,23 @@
 
 import { type CallOptions, call, open, segment } from '../call.js';
 import { BursarError } from '../errors.js';
+import type {
+  BlobAnswer,
+  CommitBlobBody,
+  GcAnswer,
+  GcBody,
+  LinkAnswer,
+  LinkInfo,
+  NamespaceAnswer,
+  NamespaceBody,
+  PresignAnswer,
+  PresignBody,
+} from '../generated/api.js';
 import type { List } from '../page.js';
 import { type ListOptions, Resource } from './resource.js';
 
 /** How long an upload may take. */
 const UPLOAD_MS_MAX = 15 * 60_000;
-
-/** A blob: bytes that the server stores. */
-export interface StoredBlob {
-  id: string;
-  namespace: string;
-  state: 'pending' | 'live' | 'deleted' | 'doomed';
-  filename: string | null;
-  content_type: string;
-  size: number | null;
-  /** The digest of the bytes, in hexadecimal. */
-  sha256: string | null;
-  metadata?: unknown;
-  backend: 'local' | 's3';
-  created_at: string;
-  created_by: { kind: string; id: string };
-  deleted_at: string | null;
-  /** The number of jobs that refer to it. */
-  jobs: number;
-  /** The names under which the application refers to it. */
-  references: string[];
-}
 
 /** The bytes of a blob to store. A stream is read once, so that a failed upload of it is not retried. */
 export type BlobBody = string | Uint8Array | ArrayBuffer | Blob | ReadableStream<Uint8Array> | AsyncIterable<Uint8Array>;
@@ -44,45 +35,10 @@ export interface PutOptions extends CallOptions {
   sha256?: string;
 }
 
-/** A blob to upload directly to its storage. */
-export interface PresignBody {
-  namespace: string;
-  filename?: string;
-  content_type: string;
-  metadata?: unknown;
-  size: number;
-  sha256: string;
-}
-
-/** One request of a direct upload. */
-export interface UploadPart {
-  number: number;
-  offset: number;
-  size: number;
-  url: string;
-  headers: Record<string, string>;
-}
-
-/** How to upload a blob directly; `upload` is `null` if the bytes are stored already. */
-export interface PresignAnswer {
-  blob: StoredBlob;
-  upload: null | { method: 'PUT'; url: string; headers: Record<string, string>; expires_at: string; parts: UploadPart[] | null };
-}
-
-/** The settings of a namespace of blobs. */
-export interface Namespace {
-  name?: string;
-  bytes_max: number | null;
-  /** The scope that pays for stored bytes. */
-  charge: string | null;
-  grace_ms: number;
-  unreferenced_ms: number | null;
-}
-
 /** The calls for blobs. */
 export class Blobs extends Resource {
   /** Stores bytes. Bytes that the namespace has already are not stored again: the answer is the existing blob. */
-  put(body: BlobBody, options: PutOptions = {}): Promise<StoredBlob> {
+  put(body: BlobBody, options: PutOptions = {}): Promise<BlobAnswer> {
     const { namespace, filename, contentType, metadata, sha256, ...rest } = options;
     const raw = bytesOf(body);
     const type = contentType ?? (raw instanceof Blob && raw.type ? raw.type : 'application/octet-stream');
@@ -92,7 +48,7 @@ export class Blobs extends Resource {
     // The same bytes find the same blob, so that an upload needs no key. A stream cannot be sent again.
     const attempts = raw instanceof ReadableStream ? 1 : rest.attempts;
     const request = { method: 'POST', path: '/v1/blobs', query, raw: { body: raw, headers }, idempotent: true, waitsMs: UPLOAD_MS_MAX } as const;
-    return call<StoredBlob>(this.settings, request, { ...rest, attempts });
+    return call<BlobAnswer>(this.settings, request, { ...rest, attempts });
   }
 
   /** Reads the bytes of a blob, or the bytes from `start` to `end`, inclusive. The answer is there when its first bytes are. */
@@ -103,12 +59,12 @@ export class Blobs extends Resource {
   }
 
   /** Returns what is known of a blob, without its bytes. */
-  meta(id: string, options?: CallOptions): Promise<StoredBlob> {
+  meta(id: string, options?: CallOptions): Promise<BlobAnswer> {
     return this.getJson(`${at(id)}/meta`, undefined, options);
   }
 
   /** Lists blobs. */
-  all(query: ListOptions & { namespace?: string } = {}, options?: CallOptions): List<StoredBlob> {
+  all(query: ListOptions & { namespace?: string } = {}, options?: CallOptions): List<BlobAnswer> {
     return this.list('/v1/blobs', query, options);
   }
 
@@ -118,7 +74,7 @@ export class Blobs extends Resource {
   }
 
   /** Restores a deleted blob. */
-  restore(id: string, options?: CallOptions): Promise<StoredBlob> {
+  restore(id: string, options?: CallOptions): Promise<BlobAnswer> {
     return this.postJson(`${at(id)}/restore`, {}, options);
   }
 
@@ -133,28 +89,33 @@ export class Blobs extends Resource {
   }
 
   /** Makes a link by which the bytes can be read without a token. */
-  link(id: string, expiresInMs?: number, options?: CallOptions): Promise<{ url: string; expires_at: string }> {
+  link(id: string, expiresInMs?: number, options?: CallOptions): Promise<LinkAnswer> {
     return this.postJson(`${at(id)}/link`, expiresInMs === undefined ? {} : { expires_in_ms: expiresInMs }, options);
   }
 
-  /** Revokes all links of a blob. */
-  revokeLinks(id: string, options?: CallOptions): Promise<void> {
-    return this.remove(`${at(id)}/links`, options);
+  /** Lists links, without their addresses. */
+  links(query: ListOptions = {}, options?: CallOptions): List<LinkInfo> {
+    return this.list('/v1/links', query, options);
   }
 
-  /** Begins a direct upload to the storage. */
+  /** Revokes a link, by the id of the link. */
+  revokeLink(id: string, options?: CallOptions): Promise<void> {
+    return this.remove(`/v1/links/${segment(id)}`, options);
+  }
+
+  /** Begins an upload that goes to the storage without passing through the server. Equal bytes that the namespace has already need no upload. */
   presign(blob: PresignBody, options?: CallOptions): Promise<PresignAnswer> {
-    return this.postJson('/v1/blobs/presign', blob, options);
+    return call(this.settings, { method: 'POST', path: '/v1/blobs/presign', body: blob, idempotent: true }, options);
   }
 
-  /** Ends a direct upload. */
-  commit(id: string, parts?: { number: number; etag: string }[], options?: CallOptions): Promise<StoredBlob> {
-    return this.postJson(`${at(id)}/commit`, parts === undefined ? {} : { parts }, options);
+  /** Ends such an upload: the blob is live from now on. */
+  commit(id: string, upload: CommitBlobBody = {}, options?: CallOptions): Promise<BlobAnswer> {
+    return call(this.settings, { method: 'POST', path: `${at(id)}/commit`, body: upload, idempotent: true }, options);
   }
 
-  /** Collects blobs to which nothing refers. */
-  gc(dryRun: boolean, options?: CallOptions): Promise<unknown> {
-    return this.postJson('/v1/blobs/gc', { dry_run: dryRun }, options);
+  /** Collects blobs that nothing needs any more. */
+  gc(how: GcBody = {}, options?: CallOptions): Promise<GcAnswer> {
+    return call(this.settings, { method: 'POST', path: '/v1/blobs/gc', body: how, idempotent: true }, options);
   }
 }
 
@@ -193,15 +154,15 @@ export class BlobContent {
 
 /** The calls for namespaces of blobs. */
 export class Namespaces extends Resource {
-  all(query: ListOptions = {}, options?: CallOptions): List<Namespace> {
+  all(query: ListOptions = {}, options?: CallOptions): List<NamespaceAnswer> {
     return this.list('/v1/namespaces', query, options);
   }
 
-  find(name: string, options?: CallOptions): Promise<Namespace> {
+  find(name: string, options?: CallOptions): Promise<NamespaceAnswer> {
     return this.getJson(`/v1/namespaces/${segment(name)}`, undefined, options);
   }
 
-  define(name: string, namespace: Partial<Namespace>, options?: CallOptions): Promise<Namespace> {
+  define(name: string, namespace: NamespaceBody, options?: CallOptions): Promise<NamespaceAnswer> {
     return this.putJson(`/v1/namespaces/${segment(name)}`, namespace, options);
   }
 }

@@ -1,6 +1,8 @@
 /** `/v1/jobs`, `/v1/dead`, `/v1/costs` and `/v1/held`. */
 
 import { type CallOptions, segment } from '../call.js';
+import { BursarError } from '../errors.js';
+import { EventStream } from '../events.js';
 import type {
   ActedAnswer,
   AttemptAnswer,
@@ -34,6 +36,8 @@ export interface JobQuery extends ListOptions {
   order?: 'oldest' | 'newest';
 }
 
+const ENDED = new Set<JobState>(['succeeded', 'dead', 'cancelled']);
+
 /** The calls for jobs. */
 export class Jobs extends Resource {
   /** Enqueues a job. */
@@ -49,6 +53,19 @@ export class Jobs extends Resource {
   /** Returns a job. */
   find(id: string, options?: CallOptions): Promise<JobAnswer> {
     return this.getJson(at(id), undefined, options);
+  }
+
+  /** Waits until a job has ended, and returns it: `state` is `succeeded`, `dead` or `cancelled`. It waits as long as it takes, unless `signal`
+   * aborts, such as `AbortSignal.timeout(60_000)`. */
+  async wait(id: string, options: { signal?: AbortSignal } = {}): Promise<JobAnswer> {
+    for await (const message of new EventStream(this.settings, [`job:${id}`], options)) {
+      // Events and positions tell that the job may have changed; progress does not.
+      if (message.type === 'progress' || message.type === 'refused') continue;
+      const job = await this.find(id, options);
+      if (ENDED.has(job.state)) return job;
+    }
+    options.signal?.throwIfAborted();
+    throw new BursarError('the event stream has ended');
   }
 
   /** Lists jobs. */

@@ -2912,6 +2912,15 @@ export interface components {
             ancestors: string[];
             scope: string;
         };
+        /** @description Units that the hold of a job sets aside on one scope. */
+        HeldUnitsAnswer: {
+            /**
+             * Format: int64
+             * @description The units held.
+             */
+            amount: number;
+            scope: string;
+        };
         /** @description The current state of a hold: the answer of `GET /v1/holds/{id}`. */
         HoldAnswer: {
             /** @description The charges of the hold. */
@@ -3269,6 +3278,12 @@ export interface components {
              * @default []
              */
             blobs?: string[];
+            /**
+             * @description The units that the hold sets aside, by scope; empty if the job has no hold. `null` if the hold could not be read, or if the holds
+             *     of all leased jobs together are too large for one answer.
+             * @default null
+             */
+            held?: components["schemas"]["HeldUnitsAnswer"][] | null;
             /** @description The hold that pays for the job. */
             hold?: string | null;
             id: string;
@@ -5073,6 +5088,7 @@ export type HealthAnswer = components['schemas']['HealthAnswer'];
 export type HeartbeatBody = components['schemas']['HeartbeatBody'];
 export type HeldAnswer = components['schemas']['HeldAnswer'];
 export type HeldChargeAnswer = components['schemas']['HeldChargeAnswer'];
+export type HeldUnitsAnswer = components['schemas']['HeldUnitsAnswer'];
 export type HoldAnswer = components['schemas']['HoldAnswer'];
 export type HoldBody = components['schemas']['HoldBody'];
 export type HoldPolicyBody = components['schemas']['HoldPolicyBody'];

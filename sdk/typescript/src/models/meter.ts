@@ -15,8 +15,9 @@ const MAX_TOKENS = 4_096;
 export type Payer =
   /** Each call holds units on the scope, or on each of several scopes. */
   | { bursar: Bursar; scope: string | string[]; ctx?: undefined }
-  /** The hold of the job pays. The units that it holds, or `cap` of them, are the limit of all calls of the attempt. */
-  | { ctx: JobContext; cap?: number; bursar?: undefined };
+  /** The hold of the job pays. The units that it holds, or `cap` of them if that is less, are the limit of all calls of the attempt. `scope` names
+   * the charges of the hold that pay; default: its only charge. */
+  | { ctx: JobContext; scope?: string | string[]; cap?: number; bursar?: undefined };
 
 /** Options of every wrapper. */
 export type MeterOptions = Payer &
@@ -84,7 +85,7 @@ export class Meter {
     const price = this.priceOf(call.model);
     const bound = boundOf(price, call.inputTokens, call.outputTokens) + (call.extra ?? 0);
     signal?.throwIfAborted();
-    const ticket = this.options.ctx ? await jobTicket(this.options.ctx, this.options.cap, bound) : await this.holdTicket(bound);
+    const ticket = this.options.ctx ? await jobTicket(this.options, bound) : await this.holdTicket(bound);
     const held = new MeteredCall(this, call, price, bound, ticket);
     // Aborting the request for the hold would leave a hold that nothing settles.
     if (signal?.aborted) {
@@ -163,43 +164,57 @@ export class MeteredCall {
   }
 }
 
-/** The units that calls of a job have set aside, and the limit of them. */
-interface JobPurse {
-  cap: Promise<{ scope: string; units: number }>;
-  reserved: number;
-}
-
-const PURSES = new WeakMap<JobContext, JobPurse>();
+/** The units that calls of an attempt in flight have set aside, by the scope of the job's hold. */
+const RESERVED = new WeakMap<JobContext, Map<string, number>>();
 
 /** Sets units aside of those that the job holds. All calls of an attempt share them, so that they cannot pass the hold together. */
-async function jobTicket(ctx: JobContext, cap: number | undefined, bound: number): Promise<Ticket> {
-  let purse = PURSES.get(ctx);
-  if (!purse) {
-    purse = { cap: capOf(ctx, cap), reserved: 0 };
-    PURSES.set(ctx, purse);
+async function jobTicket({ ctx, scope, cap = Number.POSITIVE_INFINITY }: Extract<Payer, { ctx: JobContext }>, bound: number): Promise<Ticket> {
+  const charges = await payingCharges(ctx, scope);
+  const reserved = RESERVED.get(ctx) ?? new Map<string, number>();
+  RESERVED.set(ctx, reserved);
+  for (const charge of charges) {
+    const limit = Math.min(charge.amount, cap);
+    const available = limit - charge.spent() - (reserved.get(charge.scope) ?? 0);
+    if (bound > available) throw refusal(charge.scope, limit, available, bound);
   }
-  const own = purse;
-  const { scope, units } = await own.cap;
-  const available = units - ctx.spent() - own.reserved;
-  if (bound > available) throw refusal(scope, units, available, bound);
-  own.reserved += bound;
+  const add = (units: number) => {
+    for (const charge of charges) reserved.set(charge.scope, (reserved.get(charge.scope) ?? 0) + units);
+  };
+  add(bound);
   let open = true;
   const close = (spend: number) => {
     if (!open) return;
     open = false;
-    own.reserved -= bound;
-    ctx.usage(spend);
+    add(-bound);
+    for (const charge of charges) ctx.usage(spend, charge.usageScope);
   };
   return { commit: async (cost) => close(cost), release: async () => close(0) };
 }
 
-async function capOf(ctx: JobContext, cap: number | undefined): Promise<{ scope: string; units: number }> {
-  if (cap !== undefined) return { scope: 'job', units: cap };
-  const charges = await ctx.held();
-  const [charge] = charges;
-  if (!charge) throw new ArgumentError('the job has no hold: enqueue it with a charge and `settle: "job"`, or pass `cap`');
-  if (charges.length > 1) throw new ArgumentError('the hold of the job has several charges: pass `cap`');
-  return { scope: charge.scope, units: charge.amount };
+/** A charge of the job's hold that pays for calls. */
+interface PayingCharge {
+  scope: string;
+  amount: number;
+  /** The scope to report usage on; `undefined`: the only one of the hold. */
+  usageScope: string | undefined;
+  spent(): number;
+}
+
+async function payingCharges(ctx: JobContext, scope: string | string[] | undefined): Promise<PayingCharge[]> {
+  const held = await ctx.held();
+  const [only] = held;
+  if (!only) throw new ArgumentError('the job has no hold: submit it with a charge and `settle: "job"`, or pass `bursar` and `scope`');
+  if (held.length === 1 && (scope === undefined || [scope].flat().every((name) => name === only.scope))) {
+    return [{ ...only, usageScope: undefined, spent: () => ctx.spent() + ctx.spent(only.scope) }];
+  }
+  if (scope === undefined) {
+    throw new ArgumentError(`the hold of the job has ${held.length} charges: pass \`scope\`, the one or more of them that pay for model calls`);
+  }
+  return [scope].flat().map((name) => {
+    const charge = held.find((charge) => charge.scope === name);
+    if (!charge) throw new ArgumentError(`the hold of the job has no charge on ${name}`);
+    return { ...charge, usageScope: name, spent: () => ctx.spent(name) };
+  });
 }
 
 /** Returns the refusal of a call that the hold of its job does not cover. */

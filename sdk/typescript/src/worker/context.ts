@@ -1,9 +1,9 @@
 /** The context of a running handler: its progress, its usage and the signal to stop. */
 
-import type { BlobBody, BlobContent, PutOptions, StoredBlob } from '../api/blobs.js';
+import type { BlobBody, BlobContent, PutOptions } from '../api/blobs.js';
 import type { Bursar } from '../client.js';
 import { ArgumentError } from '../errors.js';
-import type { HeldChargeAnswer, LeasedAnswer, Usage } from '../generated/api.js';
+import type { BlobAnswer, HeldUnitsAnswer, LeasedAnswer, Usage } from '../generated/api.js';
 import { StopError, type StopReason } from './outcome.js';
 
 /** The timeout of a progress report. */
@@ -27,7 +27,7 @@ export interface Progress {
 /** The blobs of a job. */
 export interface JobBlobs {
   /** Stores a blob. The job refers to it when it completes, so that it is kept as long as the job. */
-  put(body: BlobBody, options?: PutOptions): Promise<StoredBlob>;
+  put(body: BlobBody, options?: PutOptions): Promise<BlobAnswer>;
   /** Reads a blob. */
   get(id: string, options?: { range?: { start: number; end?: number } }): Promise<BlobContent>;
 }
@@ -106,11 +106,13 @@ export class JobContext {
     }
   }
 
-  /** Returns the charges of the hold that pays for this job; an empty list if it has none. The token must be allowed to read holds, which that of a
-   * worker is not. */
-  async held(): Promise<HeldChargeAnswer[]> {
+  /** Returns the units that the hold of this job sets aside, by scope; an empty list if it has none. They come with the job. Only a server that does
+   * not send them is asked, and a worker token may not read holds. */
+  async held(): Promise<HeldUnitsAnswer[]> {
     if (!this.job.hold) return [];
-    return (await this.bursar.holds.find(this.job.hold, { signal: this.signal })).charges;
+    if (this.job.held) return this.job.held;
+    const { charges } = await this.bursar.holds.find(this.job.hold, { signal: this.signal });
+    return charges.map(({ scope, amount }) => ({ scope, amount }));
   }
 
   /** Returns the units that the handler has reported as spent, on the only scope of the hold or on `scope`. */

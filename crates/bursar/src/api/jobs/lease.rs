@@ -1,15 +1,19 @@
 //! What workers call: leases, heartbeats and progress.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use bursar_core::answer::{Answer, Leased, Renewed};
 use bursar_core::bounds::{ITEMS_MAX, WAIT_MAX};
-use bursar_core::job::{HeartbeatItem, LeaseRequest};
+use bursar_core::id::{HoldId, JobId};
+use bursar_core::job::{HeartbeatItem, Job, LeaseRequest};
+use bursar_core::name::Scope;
 use bursar_core::request::Op;
 use bursar_worker::Progress;
 use tokio::time::{Instant, timeout_at};
 
 use super::{Jobs, only_answer};
+use crate::api::instance::Bursar;
 use crate::error::Error;
 use crate::wakeup::feed::{ProgressNotices, Progressed};
 
@@ -56,6 +60,26 @@ impl Jobs<'_> {
         }
     }
 
+    /// Returns the units that the hold of each of these leased jobs sets aside, by scope. The list of a job without a hold is empty. Jobs
+    /// whose hold could not be read, or does not fit in one page, are left out. If the call is cancelled, the jobs are returned to their queue.
+    pub async fn held_for(&self, leased: &[Job]) -> HashMap<JobId, Vec<(Scope, i64)>> {
+        let ids: Vec<HoldId> = leased.iter().filter_map(|job| job.hold).collect();
+        let mut found = HashMap::new();
+        if !ids.is_empty() {
+            let mut pending = PendingJobs { bursar: self.0, jobs: leased };
+            let holds = self.0.inner.store.holds(&ids).await;
+            pending.jobs = &[];
+            // The worker gets its jobs all the same, because they are leased.
+            let holds = holds.inspect_err(|error| tracing::warn!(%error, "reading the holds of leased jobs failed"));
+            found.extend(holds.unwrap_or_default().into_iter().map(|hold| (hold.id, hold.charges)));
+        }
+        let held = leased.iter().filter_map(|job| {
+            let charges = job.hold.map_or(Some(Vec::new()), |hold| found.remove(&hold))?;
+            Some((job.id, charges.into_iter().map(|charge| (charge.scope, charge.amount)).collect()))
+        });
+        held.collect()
+    }
+
     /// Renews the lease of a job. Returns when it expires now, and whether the worker should stop.
     pub async fn heartbeat(&self, beat: HeartbeatItem) -> Result<Renewed, Error> {
         only_answer(self.heartbeats(vec![beat]).await?)
@@ -90,6 +114,18 @@ impl Jobs<'_> {
     /// Listens to the progress of this tenant's jobs from now on, as reported by workers of this process.
     pub fn listen_progress(&self) -> ProgressNotices {
         self.0.inner.feed.listen_progress(self.0.context.tenant.clone())
+    }
+}
+
+/// Leased jobs that their worker does not have yet. Dropping them returns the jobs to their queue.
+struct PendingJobs<'a> {
+    bursar: &'a Bursar,
+    jobs: &'a [Job],
+}
+
+impl Drop for PendingJobs<'_> {
+    fn drop(&mut self) {
+        self.bursar.inner.engine.return_jobs(self.bursar.context.clone(), self.jobs);
     }
 }
 

@@ -45,11 +45,11 @@ class WrapOptions(TypedDict, total=False):
     bursar: Client | AsyncClient
     """The client that places holds: an `AsyncClient` for an asyncio client."""
     scope: str
-    """The scope that the calls are charged to."""
+    """The scope that the calls are charged to. With `ctx`: the charge of the job's hold that pays; default: the only one."""
     ctx: BaseContext
     """The context of a job, whose hold pays for the calls and caps them."""
     cap: int
-    """With `ctx`: the units that the job holds. Default: they are read from the server, which worker tokens may not."""
+    """With `ctx`: the most units that the calls may cost, if that is less than the job holds."""
     prices: Prices
     """Prices instead of those of this package: a file, a mapping or a function."""
     fallback_price: Price

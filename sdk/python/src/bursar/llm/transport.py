@@ -299,11 +299,11 @@ def http_module(http: Any) -> Any:
 
 def blocking_meter(bursar: object, scope: str | None, ctx: BaseContext | None, cap: int | None) -> Meter:
     if ctx is not None:
-        if scope is not None:
-            raise InvalidOption("pass either `scope` or `ctx`")
+        if bursar is not None:
+            raise InvalidOption("pass either `bursar` or `ctx`")
         if not isinstance(ctx, JobContext):
             raise InvalidOption("a blocking client needs the JobContext of a blocking handler")
-        return JobMeter(ctx, ctx.client, cap)
+        return JobMeter(ctx, ctx.client, scope, cap)
     if not isinstance(bursar, Client) or scope is None:
         raise InvalidOption("a blocking client needs `bursar`, a Client, and `scope`; or `ctx`")
     return ScopeMeter(bursar, scope)
@@ -311,11 +311,11 @@ def blocking_meter(bursar: object, scope: str | None, ctx: BaseContext | None, c
 
 def async_meter(bursar: object, scope: str | None, ctx: BaseContext | None, cap: int | None) -> AsyncMeter:
     if ctx is not None:
-        if scope is not None:
-            raise InvalidOption("pass either `scope` or `ctx`")
+        if bursar is not None:
+            raise InvalidOption("pass either `bursar` or `ctx`")
         if not isinstance(ctx, AsyncJobContext):
             raise InvalidOption("an asyncio client needs the AsyncJobContext of an async handler")
-        return AsyncJobMeter(ctx, ctx.client, cap)
+        return AsyncJobMeter(ctx, ctx.client, scope, cap)
     if not isinstance(bursar, AsyncClient) or scope is None:
         raise InvalidOption("an asyncio client needs `bursar`, an AsyncClient, and `scope`; or `ctx`")
     return AsyncScopeMeter(bursar, scope)

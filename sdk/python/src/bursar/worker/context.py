@@ -10,7 +10,7 @@ from enum import IntEnum
 from typing import Any
 
 from bursar.client import AsyncClient, Client
-from bursar.models import LeasedAnswer, ProgressItem, Usage
+from bursar.models import HeldUnitsAnswer, LeasedAnswer, ProgressItem, Usage
 
 PROGRESS_BYTES_MAX = 64 << 10
 SCOPES_MAX = 1_000
@@ -138,6 +138,17 @@ class BaseContext:
                 raise ValueError(f"usage names more than {SCOPES_MAX} scopes")
             self._usage[scope] = total
             self._has_usage = True
+
+    @property
+    def held(self) -> list[HeldUnitsAnswer] | None:
+        """The units that the job's hold sets aside, by scope: what the attempt may spend without an overrun. Empty if the
+        job has no hold, and `None` if the server could not tell."""
+        return self.job.get("held") if self.job.get("hold") is not None else []
+
+    def spent(self, scope: str | None = None) -> int:
+        """Returns the units that the handler has reported as spent; default: on the only scope of the job's hold."""
+        with self._lock:
+            return self._usage.get(scope, 0)
 
     def reported(self) -> list[Usage] | None:
         """Returns the usage that the handler has reported."""
