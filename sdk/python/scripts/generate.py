@@ -19,7 +19,10 @@ DOCUMENT = HERE.parents[2] / "docs" / "openapi.json"
 PACKAGE = HERE.parent / "src" / "bursar"
 
 # Routes that the package implements by hand (streams), or that are not for programs.
-EXCLUDED = re.compile(r"^(?!/v1/)|^/v1/(openapi\.json|events|blobs|graphql|ws)(/|$)")
+EXCLUDED = re.compile(r"^(?!/v1/)|^/v1/(openapi\.json|events|blobs/uploads|graphql|ws)(/|$)")
+STREAMED = {"POST /v1/blobs", "GET /v1/blobs/{id}"}
+# Resources whose generated calls a class of the package extends; the clients create them.
+EXTENDED = {"blobs", "jobs"}
 
 # The resource and the method of routes that do not follow the rule of `name_of`.
 NAMED = {
@@ -31,6 +34,9 @@ NAMED = {
     "POST /v1/meter/quota/limit": "meter.set_limit",
     "GET /v1/verify": "server.verify",
     "GET /v1/whoami": "server.whoami",
+    "DELETE /v1/blobs/{id}": "blobs.delete",
+    "PUT /v1/blobs/{id}/references/{name}": "blobs.add_reference",
+    "DELETE /v1/blobs/{id}/references/{name}": "blobs.remove_reference",
     "POST /v1/budgets/{scope}/credits": "budgets.credit",
     "POST /v1/commands": "commands.submit",
     "POST /v1/jobs": "jobs.enqueue",
@@ -244,7 +250,7 @@ def resources(document: dict[str, Any]) -> str:
         for is_async in (False, True):
             lines += face(name, own, items, is_async)
     for is_async in (False, True):
-        lines += group(names, is_async)
+        lines += group([name for name in names if name not in EXTENDED], is_async)
     return "\n".join(lines)
 
 
@@ -253,6 +259,8 @@ def all_routes(document: dict[str, Any]) -> Any:
         if EXCLUDED.match(path):
             continue
         for verb, operation in verbs.items():
+            if f"{verb.upper()} {path}" in STREAMED:
+                continue
             content = operation.get("requestBody", {}).get("content", {})
             answers = (operation["responses"].get(status, {}).get("content", {}) for status in ("200", "201"))
             answer = next((found["application/json"] for found in answers if "application/json" in found), None)

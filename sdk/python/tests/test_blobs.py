@@ -216,8 +216,28 @@ def test_a_link_needs_no_token(client: Client, name: str) -> None:
     link = client.blobs.link(blob, expires_in_ms=600_000)
     url = link.get("url") or ""
     assert httpx.get(url, trust_env=False).content == name.encode()
-    client.blobs.revoke_link(link["id"])
+    assert (link["id"], blob) in [(found["id"], found["blob"]) for found in client.links.iterate()]
+    client.links.revoke(link["id"])
     assert httpx.get(url, trust_env=False).status_code >= 400
+
+
+def test_a_signed_upload_goes_to_the_storage(client: Client, name: str) -> None:
+    data = f"signed {name}".encode()
+    digest = hashlib.sha256(data).hexdigest()
+    signed = client.blobs.presign(namespace=name, content_type="text/plain", size=len(data), sha256=digest)
+    upload = signed.get("upload")
+    assert upload is not None
+    sent = httpx.request(
+        upload["method"], upload.get("url") or "", headers=upload["headers"], content=data, trust_env=False
+    )
+    assert sent.is_success, sent.text
+    blob = client.blobs.commit(signed["blob"]["id"])
+    assert blob["state"] == "live"
+    assert client.blobs.get(blob["id"]).read() == data
+    again = client.blobs.presign(namespace=name, content_type="text/plain", size=len(data), sha256=digest)
+    assert (again["blob"]["id"], again.get("upload")) == (blob["id"], None)
+    assert client.blobs.gc(dry_run=True)["dry_run"]
+    assert client.blobs.gc()["failed"] == 0
 
 
 def test_a_worker_puts_and_gets_blobs(server: Server, client: Client, name: str) -> None:

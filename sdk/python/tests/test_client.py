@@ -6,7 +6,7 @@ import asyncio
 import threading
 
 import pytest
-from conftest import Server, until
+from conftest import WAIT, Server, until
 
 from bursar import Client, Happened, Progressed, Ready, errors, etag_of, was_replayed
 from bursar.models import BudgetAnswer
@@ -127,6 +127,25 @@ def test_resources(client: Client, name: str) -> None:
     client.keys.revoke(key["id"])
     with pytest.raises(errors.Unauthorized):
         agent.server.whoami()
+
+
+def test_waiting_for_the_end_of_a_job(server: Server, client: Client, name: str) -> None:
+    job = client.jobs.enqueue(queue=name, kind="none")["id"]
+    with pytest.raises(TimeoutError, match="it is queued"):
+        client.jobs.wait(job, timeout=0.05)
+
+    async def scenario() -> None:
+        async with server.async_client() as client:
+            with pytest.raises(TimeoutError):
+                await client.jobs.wait(job, timeout=0.05)
+            waiting = asyncio.create_task(client.jobs.wait(job))
+            await client.jobs.cancel(job)
+            assert (await asyncio.wait_for(waiting, WAIT))["state"] == "cancelled"
+            with pytest.raises(errors.NotFound):
+                await client.jobs.wait("job_00000000000000000000000000")
+
+    asyncio.run(scenario())
+    assert client.jobs.wait(job)["state"] == "cancelled"
 
 
 def test_an_invalid_request_names_its_field(client: Client) -> None:

@@ -11,11 +11,11 @@ from typing import Any
 import anthropic
 import openai
 import pytest
-from conftest import ROOT, Server, until
+from conftest import ROOT, WAIT, Server, until
 from provider import Provider
-from test_worker import ended, running, worker_of
+from test_worker import running
 
-from bursar import AsyncClient, AsyncJobContext, Client, JobContext, errors
+from bursar import AsyncClient, AsyncJobContext, BursarError, Client, JobContext, Worker, errors
 from bursar.llm import (
     Bounds,
     JobCapReached,
@@ -350,9 +350,15 @@ def test_a_wrong_pair_of_clients_is_refused(server: Server, client: Client, prov
         wrap_openai(openai_client(provider()), bursar=client)
 
 
+def worker_with_its_own_token(server: Server, client: Client, queue: str) -> Worker:
+    """Returns a worker whose token may lease jobs, and not read holds."""
+    issued = client.workers.create(name=queue, capabilities={"queues": [queue], "kinds": ["*"]})
+    return Worker(server.url, token=issued.get("token") or "", queues=[queue])
+
+
 def test_the_hold_of_a_job_caps_its_model_calls(server: Server, client: Client, scope: str, provider: Make) -> None:
     fake = provider()
-    worker = worker_of(server, scope)
+    worker = worker_with_its_own_token(server, client, scope)
     limits = Bounds(max_tokens=50)
 
     @worker.job("blocking")
@@ -370,7 +376,7 @@ def test_the_hold_of_a_job_caps_its_model_calls(server: Server, client: Client, 
     @worker.job("loop")
     async def loop(_payload: Any, ctx: AsyncJobContext) -> int:
         plain = openai.AsyncOpenAI(api_key="k", base_url=f"{fake.url}/v1", max_retries=0)
-        llm = wrap_openai(plain, ctx=ctx, cap=1000, prices=PRICES, bounds=limits)
+        llm = wrap_openai(plain, ctx=ctx, cap=100_000, prices=PRICES, bounds=limits)
         call: Any = {"model": "gpt-5-mini", "messages": HELLO}
         results = await asyncio.gather(
             *(llm.chat.completions.create(**call) for _ in range(50)), return_exceptions=True
@@ -384,13 +390,53 @@ def test_the_hold_of_a_job_caps_its_model_calls(server: Server, client: Client, 
             answer = client.commands.submit(
                 charges=[{"scope": scope, "amount": 1000}], settle="job", jobs=[{"queue": scope, "kind": kind}]
             )
-            job = ended(client, answer["jobs"][0]["id"])
+            job = client.jobs.wait(answer["jobs"][0]["id"], timeout=WAIT)
             assert job["state"] == "succeeded", job
             made.append(job.get("result") or 0)
             cost = sum(cost["amount"] for cost in job["cost"])
             assert cost == made[-1] * OPENAI_COST <= 1000
     assert all(count > 1 for count in made)
     assert spent(client, scope) == (sum(made) * OPENAI_COST, 0)
+
+
+def test_a_small_hold_admits_no_call(server: Server, client: Client, scope: str, provider: Make) -> None:
+    fake = provider()
+    worker = worker_with_its_own_token(server, client, scope)
+
+    @worker.job("think")
+    def think(_payload: Any, ctx: JobContext) -> str:
+        assert ctx.held == [{"scope": scope, "amount": 100}]
+        with pytest.raises(JobCapReached) as refusal:
+            openai_call(wrap_openai(openai_client(fake), ctx=ctx, cap=2480, prices=PRICES))
+        return f"{refusal.value.available} of {refusal.value.cap}"
+
+    with running(worker):
+        answer = client.commands.submit(
+            charges=[{"scope": scope, "amount": 100}], settle="job", jobs=[{"queue": scope, "kind": "think"}]
+        )
+        assert client.jobs.wait(answer["jobs"][0]["id"], timeout=WAIT).get("result") == "100 of 100"
+    assert fake.bodies == []
+
+
+def test_a_charge_of_the_hold_pays(server: Server, client: Client, scope: str, provider: Make) -> None:
+    fake = provider()
+    worker = worker_with_its_own_token(server, client, scope)
+    seats = f"{scope}-seats"
+    client.budgets.define(seats, limits=[{"amount": 10, "window": "lifetime"}])
+
+    @worker.job("think")
+    def think(_payload: Any, ctx: JobContext) -> None:
+        wrong: Any
+        for wrong in ({}, {"scope": "other"}):
+            with pytest.raises(BursarError, match="the hold of"):
+                openai_call(wrap_openai(openai_client(fake), ctx=ctx, prices=PRICES, **wrong))
+        openai_call(wrap_openai(openai_client(fake), ctx=ctx, scope=scope, prices=PRICES))
+
+    charges: list[Any] = [{"scope": seats, "amount": 1}, {"scope": scope, "amount": 100_000}]
+    with running(worker):
+        answer = client.commands.submit(charges=charges, settle="job", jobs=[{"queue": scope, "kind": "think"}])
+        job = client.jobs.wait(answer["jobs"][0]["id"], timeout=WAIT)
+    assert job["cost"] == [{"scope": scope, "amount": OPENAI_COST}], job
 
 
 def test_a_hold_that_expires_charges_its_estimate(client: Client, name: str) -> None:

@@ -11,6 +11,68 @@ from bursar._call import Call, path, query
 from bursar._sending import AsyncSender, SyncSender
 
 
+class BlobsCalls:
+    """Builds the calls of `blobs`."""
+
+    @staticmethod
+    def list(
+        *,
+        cursor: str | None = None,
+        limit: int | None = None,
+        namespace: str | None = None,
+        order: models.ListOrder | None = None,
+    ) -> Call[models.PageOfBlobAnswer]:
+        return Call(
+            "GET",
+            path("v1", "blobs"),
+            query=query({"cursor": cursor, "limit": limit, "namespace": namespace, "order": order}),
+        )
+
+    @staticmethod
+    def gc(**body: Unpack[models.GcBody]) -> Call[models.GcAnswer]:
+        return Call("POST", path("v1", "blobs", "gc"), idempotent=True, body=body)
+
+    @staticmethod
+    def move(**body: Unpack[models.RelocateBody]) -> Call[models.RelocateAnswer]:
+        return Call("POST", path("v1", "blobs", "move"), idempotent=True, body=body)
+
+    @staticmethod
+    def orphans(**body: Unpack[models.OrphansBody]) -> Call[models.OrphansAnswer]:
+        return Call("POST", path("v1", "blobs", "orphans"), idempotent=True, body=body)
+
+    @staticmethod
+    def presign(**body: Unpack[models.PresignBody]) -> Call[models.PresignAnswer]:
+        return Call("POST", path("v1", "blobs", "presign"), idempotent=True, body=body)
+
+    @staticmethod
+    def delete(id: str, /, *, reason: str | None = None) -> Call[None]:
+        return Call("DELETE", path("v1", "blobs", id), query=query({"reason": reason}))
+
+    @staticmethod
+    def commit(id: str, /, **body: Unpack[models.CommitBlobBody]) -> Call[models.BlobAnswer]:
+        return Call("POST", path("v1", "blobs", id, "commit"), idempotent=True, body=body)
+
+    @staticmethod
+    def link(id: str, /, **body: Unpack[models.LinkBody]) -> Call[models.LinkAnswer]:
+        return Call("POST", path("v1", "blobs", id, "link"), body=body)
+
+    @staticmethod
+    def meta(id: str, /) -> Call[models.BlobAnswer]:
+        return Call("GET", path("v1", "blobs", id, "meta"))
+
+    @staticmethod
+    def remove_reference(id: str, name: str, /, *, reason: str | None = None) -> Call[None]:
+        return Call("DELETE", path("v1", "blobs", id, "references", name), query=query({"reason": reason}))
+
+    @staticmethod
+    def add_reference(id: str, name: str, /, **body: Unpack[models.ReasonBody]) -> Call[None]:
+        return Call("PUT", path("v1", "blobs", id, "references", name), body=body)
+
+    @staticmethod
+    def restore(id: str, /, **body: Unpack[models.ReasonBody]) -> Call[models.BlobAnswer]:
+        return Call("POST", path("v1", "blobs", id, "restore"), body=body)
+
+
 class BudgetsCalls:
     """Builds the calls of `budgets`."""
 
@@ -556,6 +618,142 @@ class WorkersCalls:
     @staticmethod
     def rotate(id: str, /, **body: Unpack[models.RotateBody]) -> Call[models.IssuedAnswer]:
         return Call("POST", path("v1", "workers", id, "rotate"), body=body)
+
+
+class Blobs:
+    """The calls of `blobs`."""
+
+    def __init__(self, sender: SyncSender) -> None:
+        self._sender = sender
+
+    def list(
+        self,
+        *,
+        cursor: str | None = None,
+        limit: int | None = None,
+        namespace: str | None = None,
+        order: models.ListOrder | None = None,
+    ) -> models.PageOfBlobAnswer:
+        """List blobs in any state, in the order they were created."""
+        return self._sender.send(BlobsCalls.list(cursor=cursor, limit=limit, namespace=namespace, order=order))
+
+    def iterate(
+        self, *, limit: int | None = None, namespace: str | None = None, order: models.ListOrder | None = None
+    ) -> Iterator[models.BlobAnswer]:
+        """List blobs in any state, in the order they were created: reads page after page. `limit` is the size of a page."""
+        return self._sender.pages(BlobsCalls.list(cursor=None, limit=limit, namespace=namespace, order=order))
+
+    def gc(self, **body: Unpack[models.GcBody]) -> models.GcAnswer:
+        """Collect blobs that nothing needs any more."""
+        return self._sender.send(BlobsCalls.gc(**body))
+
+    def move(self, **body: Unpack[models.RelocateBody]) -> models.RelocateAnswer:
+        """Move the bytes of some blobs to another backend."""
+        return self._sender.send(BlobsCalls.move(**body))
+
+    def orphans(self, **body: Unpack[models.OrphansBody]) -> models.OrphansAnswer:
+        """Compare the storage backends with the records."""
+        return self._sender.send(BlobsCalls.orphans(**body))
+
+    def presign(self, **body: Unpack[models.PresignBody]) -> models.PresignAnswer:
+        """Sign an upload that goes to the storage backend."""
+        return self._sender.send(BlobsCalls.presign(**body))
+
+    def delete(self, id: str, /, *, reason: str | None = None) -> None:
+        """Delete a blob; it can be restored for a while."""
+        return self._sender.send(BlobsCalls.delete(id, reason=reason))
+
+    def commit(self, id: str, /, **body: Unpack[models.CommitBlobBody]) -> models.BlobAnswer:
+        """Complete a signed upload."""
+        return self._sender.send(BlobsCalls.commit(id, **body))
+
+    def link(self, id: str, /, **body: Unpack[models.LinkBody]) -> models.LinkAnswer:
+        """Create a link to read a blob."""
+        return self._sender.send(BlobsCalls.link(id, **body))
+
+    def meta(self, id: str, /) -> models.BlobAnswer:
+        """Get what is known about a blob."""
+        return self._sender.send(BlobsCalls.meta(id))
+
+    def remove_reference(self, id: str, name: str, /, *, reason: str | None = None) -> None:
+        """End a reference of the application to a blob."""
+        return self._sender.send(BlobsCalls.remove_reference(id, name, reason=reason))
+
+    def add_reference(self, id: str, name: str, /, **body: Unpack[models.ReasonBody]) -> None:
+        """Keep a blob for something of the application, by name."""
+        return self._sender.send(BlobsCalls.add_reference(id, name, **body))
+
+    def restore(self, id: str, /, **body: Unpack[models.ReasonBody]) -> models.BlobAnswer:
+        """Restore a deleted blob."""
+        return self._sender.send(BlobsCalls.restore(id, **body))
+
+
+class AsyncBlobs:
+    """The calls of `blobs`."""
+
+    def __init__(self, sender: AsyncSender) -> None:
+        self._sender = sender
+
+    async def list(
+        self,
+        *,
+        cursor: str | None = None,
+        limit: int | None = None,
+        namespace: str | None = None,
+        order: models.ListOrder | None = None,
+    ) -> models.PageOfBlobAnswer:
+        """List blobs in any state, in the order they were created."""
+        return await self._sender.send(BlobsCalls.list(cursor=cursor, limit=limit, namespace=namespace, order=order))
+
+    def iterate(
+        self, *, limit: int | None = None, namespace: str | None = None, order: models.ListOrder | None = None
+    ) -> AsyncIterator[models.BlobAnswer]:
+        """List blobs in any state, in the order they were created: reads page after page. `limit` is the size of a page."""
+        return self._sender.pages(BlobsCalls.list(cursor=None, limit=limit, namespace=namespace, order=order))
+
+    async def gc(self, **body: Unpack[models.GcBody]) -> models.GcAnswer:
+        """Collect blobs that nothing needs any more."""
+        return await self._sender.send(BlobsCalls.gc(**body))
+
+    async def move(self, **body: Unpack[models.RelocateBody]) -> models.RelocateAnswer:
+        """Move the bytes of some blobs to another backend."""
+        return await self._sender.send(BlobsCalls.move(**body))
+
+    async def orphans(self, **body: Unpack[models.OrphansBody]) -> models.OrphansAnswer:
+        """Compare the storage backends with the records."""
+        return await self._sender.send(BlobsCalls.orphans(**body))
+
+    async def presign(self, **body: Unpack[models.PresignBody]) -> models.PresignAnswer:
+        """Sign an upload that goes to the storage backend."""
+        return await self._sender.send(BlobsCalls.presign(**body))
+
+    async def delete(self, id: str, /, *, reason: str | None = None) -> None:
+        """Delete a blob; it can be restored for a while."""
+        return await self._sender.send(BlobsCalls.delete(id, reason=reason))
+
+    async def commit(self, id: str, /, **body: Unpack[models.CommitBlobBody]) -> models.BlobAnswer:
+        """Complete a signed upload."""
+        return await self._sender.send(BlobsCalls.commit(id, **body))
+
+    async def link(self, id: str, /, **body: Unpack[models.LinkBody]) -> models.LinkAnswer:
+        """Create a link to read a blob."""
+        return await self._sender.send(BlobsCalls.link(id, **body))
+
+    async def meta(self, id: str, /) -> models.BlobAnswer:
+        """Get what is known about a blob."""
+        return await self._sender.send(BlobsCalls.meta(id))
+
+    async def remove_reference(self, id: str, name: str, /, *, reason: str | None = None) -> None:
+        """End a reference of the application to a blob."""
+        return await self._sender.send(BlobsCalls.remove_reference(id, name, reason=reason))
+
+    async def add_reference(self, id: str, name: str, /, **body: Unpack[models.ReasonBody]) -> None:
+        """Keep a blob for something of the application, by name."""
+        return await self._sender.send(BlobsCalls.add_reference(id, name, **body))
+
+    async def restore(self, id: str, /, **body: Unpack[models.ReasonBody]) -> models.BlobAnswer:
+        """Restore a deleted blob."""
+        return await self._sender.send(BlobsCalls.restore(id, **body))
 
 
 class Budgets:
@@ -1979,7 +2177,6 @@ class Resources:
         self.dead = Dead(sender)
         self.grants = Grants(sender)
         self.holds = Holds(sender)
-        self.jobs = Jobs(sender)
         self.journal = Journal(sender)
         self.keys = Keys(sender)
         self.links = Links(sender)
@@ -2002,7 +2199,6 @@ class AsyncResources:
         self.dead = AsyncDead(sender)
         self.grants = AsyncGrants(sender)
         self.holds = AsyncHolds(sender)
-        self.jobs = AsyncJobs(sender)
         self.journal = AsyncJournal(sender)
         self.keys = AsyncKeys(sender)
         self.links = AsyncLinks(sender)

@@ -13,56 +13,16 @@ from pathlib import Path
 from typing import IO, Any, TypeAlias, Union
 
 import httpx
-from typing_extensions import NotRequired, TypedDict, Unpack
+from typing_extensions import TypedDict, Unpack
 
+from bursar import _resources
 from bursar._call import Call, path, query
-from bursar._sending import (
-    CONNECT_TIMEOUT,
-    STALLED_TIMEOUT,
-    AsyncSender,
-    Options,
-    SyncSender,
-    Upload,
-    backoff,
-    retry_after,
-    unreachable,
-)
-from bursar.errors import BursarError, ProblemError, Unreadable, error_of_answer
+from bursar._sending import CONNECT_TIMEOUT, STALLED_TIMEOUT, AsyncSender, Options, SyncSender, Upload
+from bursar._stream import Reconnecting
+from bursar.errors import BursarError, Unreadable
+from bursar.models import BlobAnswer
 
 PART_BYTES = 1 << 18
-
-
-class Blob(TypedDict):
-    """A blob, without its bytes."""
-
-    id: str
-    namespace: str
-    state: str
-    filename: NotRequired[str | None]
-    content_type: str
-    size: NotRequired[int | None]
-    sha256: NotRequired[str | None]
-    metadata: NotRequired[Any]
-    created_at: NotRequired[str | None]
-    deleted_at: NotRequired[str | None]
-    jobs: NotRequired[int]
-    references: NotRequired[list[str]]
-
-
-class PageOfBlobs(TypedDict):
-    """A page of blobs."""
-
-    items: list[Blob]
-    next: NotRequired[str | None]
-
-
-class Link(TypedDict):
-    """An address that gives the bytes of a blob without a token."""
-
-    id: str
-    url: NotRequired[str | None]
-    """The address. It is returned once."""
-    expires_at: NotRequired[str | None]
 
 
 class PutOptions(TypedDict, total=False):
@@ -81,45 +41,12 @@ Source: TypeAlias = Union[bytes, Path, "IO[bytes]", Iterable[bytes]]
 of them is not retried."""
 
 
-class BlobCalls:
-    """Builds the calls of blobs. Their repetition has no further effect: equal bytes are one blob."""
-
-    @staticmethod
-    def put(options: PutOptions) -> Call[Blob]:
-        fields: dict[str, Any] = {name: options.get(name) for name in ("namespace", "filename")}
-        if options.get("metadata") is not None:
-            fields["metadata"] = json.dumps(options.get("metadata"), separators=(",", ":"))
-        return Call("POST", path("v1", "blobs"), query=query(fields), idempotent=True)
-
-    @staticmethod
-    def meta(id: str) -> Call[Blob]:
-        return Call("GET", path("v1", "blobs", id, "meta"))
-
-    @staticmethod
-    def list(namespace: str | None, cursor: str | None, limit: int | None) -> Call[PageOfBlobs]:
-        fields = {"namespace": namespace, "cursor": cursor, "limit": limit}
-        return Call("GET", path("v1", "blobs"), query=query(fields))
-
-    @staticmethod
-    def delete(id: str) -> Call[None]:
-        return Call("DELETE", path("v1", "blobs", id), idempotent=True)
-
-    @staticmethod
-    def restore(id: str) -> Call[Blob]:
-        return Call("POST", path("v1", "blobs", id, "restore"), body={}, idempotent=True)
-
-    @staticmethod
-    def reference(method: str, id: str, name: str) -> Call[None]:
-        return Call(method, path("v1", "blobs", id, "references", name), idempotent=True)
-
-    @staticmethod
-    def link(id: str, expires_in_ms: int | None) -> Call[Link]:
-        body = {} if expires_in_ms is None else {"expires_in_ms": expires_in_ms}
-        return Call("POST", path("v1", "blobs", id, "link"), body=body, idempotent=True)
-
-    @staticmethod
-    def revoke_link(id: str) -> Call[None]:
-        return Call("DELETE", path("v1", "links", id), idempotent=True)
+def put_call(options: PutOptions) -> Call[BlobAnswer]:
+    """Builds the call of an upload. Its repetition has no further effect: equal bytes are one blob."""
+    fields: dict[str, Any] = {name: options.get(name) for name in ("namespace", "filename")}
+    if options.get("metadata") is not None:
+        fields["metadata"] = json.dumps(options.get("metadata"), separators=(",", ":"))
+    return Call("POST", path("v1", "blobs"), query=query(fields), idempotent=True)
 
 
 def upload_of(source: Source, options: PutOptions) -> Upload:
@@ -166,14 +93,12 @@ def path_parts(place: Path) -> Iterator[bytes]:
         yield from file_parts(file)
 
 
-class Download:
+class Download(Reconnecting):
     """The state of a download, without I/O. A broken connection is reopened after the last byte."""
 
     def __init__(self, options: Options, id: str) -> None:
-        self._options = options
+        super().__init__(options)
         self._url = options.base + path("v1", "blobs", id)
-        self._attempts = 0
-        self._failing_since: float | None = None
         self._etag: str | None = None
         self.position = 0
         self.size: int | None = None
@@ -201,31 +126,15 @@ class Download:
         if length.isdigit():
             self.size = self.position + int(length)
 
-    def refusal(self, response: httpx.Response, body: bytes) -> BursarError:
-        error = error_of_answer(response.status_code, body)
-        return error or Unreadable("the answer is not a problem document", response.status_code)
-
     def received(self, part: bytes) -> bytes:
         self.position += len(part)
-        self._attempts, self._failing_since = 0, None
+        self.working()
         return part
 
     def ended(self) -> None:
         """Raises if the connection was lost before the last byte."""
         if self.size is not None and self.position < self.size:
             raise httpx.ReadError("the connection was closed")
-
-    def failed(self, error: Exception, response: httpx.Response | None) -> float:
-        """Returns the delay before the next attempt, or raises if a retry is useless or the timeout is over."""
-        self._attempts += 1
-        wait = retry_after(response) if isinstance(error, ProblemError) else 0.0
-        delay = max(wait, backoff(self._attempts))
-        final = error if isinstance(error, BursarError) else unreachable(self._options.base, error)
-        now = time.monotonic()
-        self._failing_since = self._failing_since or now
-        if not final.transient or now - self._failing_since + delay >= self._options.timeout:
-            raise final from (None if final is error else error)
-        return delay
 
 
 class BlobReader(Download):
@@ -305,20 +214,20 @@ def ignore(_blob: str) -> None:
     """Records nothing: the blob belongs to no job."""
 
 
-class Blobs:
+class Blobs(_resources.Blobs):
     """The calls of blobs."""
 
     def __init__(self, sender: SyncSender, made: Callable[[str], None] = ignore) -> None:
-        self._sender = sender
+        super().__init__(sender)
         self._made = made
 
     def recorded_by(self, made: Callable[[str], None]) -> Blobs:
         """Returns the same calls, which record the blobs that they put."""
         return Blobs(self._sender, made)
 
-    def put(self, source: Source, **options: Unpack[PutOptions]) -> Blob:
+    def put(self, source: Source, **options: Unpack[PutOptions]) -> BlobAnswer:
         """Stores bytes. If the namespace has the same bytes already, returns that blob."""
-        blob = self._sender.send(BlobCalls.put(options), upload_of(source, options))
+        blob = self._sender.send(put_call(options), upload_of(source, options))
         self._made(blob["id"])
         return blob
 
@@ -326,99 +235,25 @@ class Blobs:
         """Returns the bytes of a blob: iterate over it, or use `read` or `save`."""
         return BlobReader(self._sender, id)
 
-    def meta(self, id: str, /) -> Blob:
-        """Returns a blob without its bytes."""
-        return self._sender.send(BlobCalls.meta(id))
 
-    def list(self, *, namespace: str | None = None, cursor: str | None = None, limit: int | None = None) -> PageOfBlobs:
-        """Lists blobs."""
-        return self._sender.send(BlobCalls.list(namespace, cursor, limit))
-
-    def iterate(self, *, namespace: str | None = None, limit: int | None = None) -> Iterator[Blob]:
-        """Lists blobs page after page. `limit` is the size of a page."""
-        return self._sender.pages(BlobCalls.list(namespace, None, limit))
-
-    def delete(self, id: str, /) -> None:
-        """Deletes a blob; it can be restored for a while."""
-        self._sender.send(BlobCalls.delete(id))
-
-    def restore(self, id: str, /) -> Blob:
-        """Restores a deleted blob."""
-        return self._sender.send(BlobCalls.restore(id))
-
-    def add_reference(self, id: str, name: str, /) -> None:
-        """Keeps a blob under a name of the application."""
-        self._sender.send(BlobCalls.reference("PUT", id, name))
-
-    def remove_reference(self, id: str, name: str, /) -> None:
-        """Removes a reference of the application."""
-        self._sender.send(BlobCalls.reference("DELETE", id, name))
-
-    def link(self, id: str, /, *, expires_in_ms: int | None = None) -> Link:
-        """Makes an address that gives the bytes without a token."""
-        return self._sender.send(BlobCalls.link(id, expires_in_ms))
-
-    def revoke_link(self, id: str, /) -> None:
-        """Revokes a link, by the id of the link."""
-        self._sender.send(BlobCalls.revoke_link(id))
-
-
-class AsyncBlobs:
+class AsyncBlobs(_resources.AsyncBlobs):
     """The calls of blobs, for asyncio."""
 
     def __init__(self, sender: AsyncSender, made: Callable[[str], None] = ignore) -> None:
-        self._sender = sender
+        super().__init__(sender)
         self._made = made
 
     def recorded_by(self, made: Callable[[str], None]) -> AsyncBlobs:
         """Returns the same calls, which record the blobs that they put."""
         return AsyncBlobs(self._sender, made)
 
-    async def put(self, source: Source, **options: Unpack[PutOptions]) -> Blob:
+    async def put(self, source: Source, **options: Unpack[PutOptions]) -> BlobAnswer:
         """Stores bytes. If the namespace has the same bytes already, returns that blob."""
         upload = await asyncio.to_thread(upload_of, source, options)
-        blob = await self._sender.send(BlobCalls.put(options), upload)
+        blob = await self._sender.send(put_call(options), upload)
         self._made(blob["id"])
         return blob
 
     def get(self, id: str, /) -> AsyncBlobReader:
         """Returns the bytes of a blob: iterate over it, or use `read` or `save`."""
         return AsyncBlobReader(self._sender, id)
-
-    async def meta(self, id: str, /) -> Blob:
-        """Returns a blob without its bytes."""
-        return await self._sender.send(BlobCalls.meta(id))
-
-    async def list(
-        self, *, namespace: str | None = None, cursor: str | None = None, limit: int | None = None
-    ) -> PageOfBlobs:
-        """Lists blobs."""
-        return await self._sender.send(BlobCalls.list(namespace, cursor, limit))
-
-    def iterate(self, *, namespace: str | None = None, limit: int | None = None) -> AsyncIterator[Blob]:
-        """Lists blobs page after page. `limit` is the size of a page."""
-        return self._sender.pages(BlobCalls.list(namespace, None, limit))
-
-    async def delete(self, id: str, /) -> None:
-        """Deletes a blob; it can be restored for a while."""
-        await self._sender.send(BlobCalls.delete(id))
-
-    async def restore(self, id: str, /) -> Blob:
-        """Restores a deleted blob."""
-        return await self._sender.send(BlobCalls.restore(id))
-
-    async def add_reference(self, id: str, name: str, /) -> None:
-        """Keeps a blob under a name of the application."""
-        await self._sender.send(BlobCalls.reference("PUT", id, name))
-
-    async def remove_reference(self, id: str, name: str, /) -> None:
-        """Removes a reference of the application."""
-        await self._sender.send(BlobCalls.reference("DELETE", id, name))
-
-    async def link(self, id: str, /, *, expires_in_ms: int | None = None) -> Link:
-        """Makes an address that gives the bytes without a token."""
-        return await self._sender.send(BlobCalls.link(id, expires_in_ms))
-
-    async def revoke_links(self, id: str, /) -> None:
-        """Revokes all links of a blob."""
-        await self._sender.send(BlobCalls.revoke_link(id))

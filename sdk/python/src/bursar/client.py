@@ -10,6 +10,7 @@ import httpx
 from typing_extensions import Self, TypedDict, Unpack
 
 from bursar._hold import AsyncHold, Hold, hold_body
+from bursar._jobs import AsyncJobs, Jobs
 from bursar._resources import AsyncResources, Resources
 from bursar._sending import LIMITS, AsyncSender, Options, SyncSender
 from bursar.blobs import AsyncBlobs, Blobs
@@ -63,6 +64,7 @@ class Client(Resources):
         self._sender = SyncSender(http, options)
         super().__init__(self._sender)
         self.blobs = Blobs(self._sender)
+        self.jobs = Jobs(self._sender)
 
     def with_options(self, **options: Unpack[CallOptions]) -> Self:
         """Returns a client with other options, which shares the connections.
@@ -121,6 +123,7 @@ class AsyncClient(AsyncResources):
         self._sender = AsyncSender(http, options)
         super().__init__(self._sender)
         self.blobs = AsyncBlobs(self._sender)
+        self.jobs = AsyncJobs(self._sender)
 
     def with_options(self, **options: Unpack[CallOptions]) -> Self:
         """Returns a client with other options, which shares the connections; see `Client.with_options`."""

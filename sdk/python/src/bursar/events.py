@@ -14,22 +14,14 @@ from urllib.parse import quote
 
 import httpx
 
-from bursar._sending import (
-    CONNECT_TIMEOUT,
-    AsyncSender,
-    Options,
-    SyncSender,
-    backoff,
-    retry_after,
-    unreachable,
-)
-from bursar.errors import BursarError, ProblemError, Unreadable, error_of_answer
+from bursar._sending import CONNECT_TIMEOUT, AsyncSender, Options, SyncSender
+from bursar._stream import Reconnecting
+from bursar.errors import BursarError, Unreadable
 from bursar.models import EventAnswer
 
 SILENCE_MAX = 45.0
 """The connection is considered lost after this time without data. The server sends a comment every 15 seconds."""
 EVENT_BYTES_MAX = 16 << 20
-PROBLEM_BYTES_MAX = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -127,17 +119,15 @@ def parse_message(frame: Frame) -> Message | None:
     return Happened(data) if frame.id is not None else None
 
 
-class EventsRules:
+class EventsRules(Reconnecting):
     """The state of a stream, without I/O."""
 
     def __init__(self, options: Options, channels: Iterable[str], after: int | None) -> None:
+        super().__init__(options)
         # Commas separate channels, so each channel is escaped on its own.
         self._channels = ",".join(channel.replace("%", "%25").replace(",", "%2C") for channel in channels)
-        self._options = options
         self._parser = Parser()
         self._ready: deque[Message] = deque()
-        self._attempts = 0
-        self._failing_since: float | None = None
         self.position = after
         """The position of the last event; pass it as `after` to continue later."""
 
@@ -166,24 +156,7 @@ class EventsRules:
                 self.position = int(frame.id)
             if message is not None:
                 self._ready.append(message)
-        self._attempts, self._failing_since = 0, None
-
-    def refusal(self, response: httpx.Response, body: bytes) -> BursarError:
-        error = error_of_answer(response.status_code, body[:PROBLEM_BYTES_MAX])
-        return error or Unreadable("the answer is not a problem document", response.status_code)
-
-    def failed(self, error: Exception, response: httpx.Response | None) -> float:
-        """Returns the delay before the next attempt, or raises if a retry is useless or the timeout is over."""
-        self._attempts += 1
-        wait = retry_after(response) if isinstance(error, ProblemError) else 0.0
-        delay = max(wait, backoff(self._attempts))
-        final = error if isinstance(error, BursarError) else unreachable(self._options.base, error)
-        now = time.monotonic()
-        self._failing_since = self._failing_since or now
-        if not final.transient or now - self._failing_since + delay >= self._options.timeout:
-            self._attempts, self._failing_since = 0, None
-            raise final from (None if final is error else error)
-        return delay
+        self.working()
 
 
 class Events(EventsRules):

@@ -816,6 +816,14 @@ class HeldChargeAnswer(TypedDict):
     scope: str
 
 
+class HeldUnitsAnswer(TypedDict):
+    """Units that the hold of a job sets aside on one scope."""
+
+    amount: int
+    """The units held."""
+    scope: str
+
+
 class HoldAnswer(TypedDict):
     """The current state of a hold: the answer of `GET /v1/holds/{id}`."""
 
@@ -1095,6 +1103,8 @@ class LeasedAnswer(TypedDict):
     """The number of this attempt, counted from 1."""
     blobs: NotRequired[list[str]]
     """The blobs that the job uses."""
+    held: NotRequired[list[HeldUnitsAnswer] | None]
+    """The units that the hold sets aside, by scope; empty if the job has no hold. `null` if the hold could not be read, or if the holds of all leased jobs together are too large for one answer."""
     hold: NotRequired[str | None]
     """The hold that pays for the job."""
     id: str

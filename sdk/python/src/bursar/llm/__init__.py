@@ -45,7 +45,7 @@ class WrapOptions(TypedDict, total=False):
     bursar: Client | AsyncClient
     """The client that places holds: an `AsyncClient` for an asyncio client."""
     scope: str
-    """The scope that the calls are charged to. With `ctx`: the charge of the job's hold that pays; default: the only one."""
+    """The scope that pays. With `ctx`: which charge of the job's hold pays; default: the only one."""
     ctx: BaseContext
     """The context of a job, whose hold pays for the calls and caps them."""
     cap: int

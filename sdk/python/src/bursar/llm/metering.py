@@ -270,6 +270,5 @@ def paying_charges(job: str, held: list[HeldUnitsAnswer], scope: str | None) -> 
     paying = [charge for charge in held if scope is None or charge["scope"] == scope]
     if not paying:
         raise BursarError(f"the hold of {job} has no charge on {scope}")
-    return [
-        PayingCharge(charge["scope"], charge["amount"], None if len(held) == 1 else charge["scope"]) for charge in paying
-    ]
+    named = len(held) > 1
+    return [PayingCharge(one["scope"], one["amount"], one["scope"] if named else None) for one in paying]

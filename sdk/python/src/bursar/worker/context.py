@@ -141,8 +141,8 @@ class BaseContext:
 
     @property
     def held(self) -> list[HeldUnitsAnswer] | None:
-        """The units that the job's hold sets aside, by scope: what the attempt may spend without an overrun. Empty if the
-        job has no hold, and `None` if the server could not tell."""
+        """The units that the job's hold sets aside, by scope: what the attempt may spend without an overrun. Empty if
+        the job has no hold, and `None` if the server could not tell."""
         return self.job.get("held") if self.job.get("hold") is not None else []
 
     def spent(self, scope: str | None = None) -> int:
