@@ -135,12 +135,16 @@ class Estimate:
     tools_charge: int = 0
 
     @property
+    def _rates(self) -> Price:
+        return self.price.at(self.input_tokens)
+
+    @property
     def input_cost(self) -> int:
-        return -(-self.input_tokens * self.price.input_max(caches=self.caches) // MILLION)
+        return -(-self.input_tokens * self._rates.input_max(caches=self.caches) // MILLION)
 
     @property
     def output_cost(self) -> int:
-        return -(-self.output_tokens * self.price.output_max // MILLION)
+        return -(-self.output_tokens * self._rates.output_max // MILLION)
 
     @property
     def amount(self) -> int:

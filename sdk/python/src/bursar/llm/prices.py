@@ -33,8 +33,21 @@ class Price:
     cache_write_1h: int | None = None
     """Input tokens that the provider keeps in its cache for an hour; default: `cache_write`."""
 
+    long: LongPrice | None = None
+    """The prices of a request with many input tokens."""
+    image_tokens: int | None = None
+    """The most input tokens that one image costs. `Bounds.image_tokens` bounds the images of every model."""
+
+    def at(self, input_tokens: int) -> Price:
+        """Returns the price of a request with this many input tokens."""
+        return self.long.price if self.long is not None and input_tokens > self.long.tokens else self
+
     def of(self, usage: Tokens) -> int:
         """Returns the cost of tokens in micro-dollars, rounded up."""
+        input_tokens = usage.input + usage.cached_input + usage.cache_write + usage.cache_write_1h
+        return self.at(input_tokens)._of(usage)
+
+    def _of(self, usage: Tokens) -> int:
         write = self.input if self.cache_write is None else self.cache_write
         total = (
             usage.input * self.input
@@ -55,6 +68,14 @@ class Price:
     def output_max(self) -> int:
         """The highest price of an output token."""
         return max(self.output, self.reasoning or 0)
+
+
+@dataclass(frozen=True)
+class LongPrice:
+    """The price of a request with more than `tokens` input tokens."""
+
+    tokens: int
+    price: Price
 
 
 @dataclass(frozen=True)
@@ -81,7 +102,7 @@ class PriceTable:
     def parse(cls, document: Mapping[str, Any]) -> PriceTable:
         """Reads a table: `{"version": …, "models": {NAME: {"input": …, "cached_input": …, "output": …}}}`."""
         models: Mapping[str, Any] = document["models"]
-        return cls({name: Price(**fields) for name, fields in models.items()}, str(document.get("version", "")))
+        return cls({name: parse_price(fields) for name, fields in models.items()}, str(document.get("version", "")))
 
     @classmethod
     def load(cls, path: str | Path) -> PriceTable:
@@ -89,6 +110,16 @@ class PriceTable:
 
     def __call__(self, model: str) -> Price | None:
         return self.models.get(model) or self.models.get(re.sub(r"-(\d{4}-\d\d-\d\d|\d{8}|latest)$", "", model))
+
+
+def parse_price(fields: Mapping[str, Any]) -> Price:
+    """Reads a price of a file. `long` has its own `tokens` and prices."""
+    rates = dict(fields)
+    long = rates.pop("long", None)
+    if long is None:
+        return Price(**rates)
+    tokens = int(long["tokens"])
+    return Price(**rates, long=LongPrice(tokens, Price(**{name: long[name] for name in long if name != "tokens"})))
 
 
 Prices: TypeAlias = Union[str, Path, Mapping[str, Price], Callable[[str], "Price | None"], None]
