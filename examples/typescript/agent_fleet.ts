@@ -1,11 +1,11 @@
 // A fleet of agents under one monthly cap. Each agent calls a model until the budget refuses the next call, which is then not sent.
-// It needs BURSAR_URL, BURSAR_TOKEN and OPENAI_API_KEY.
+// It needs BURSAR_SERVER, BURSAR_TOKEN and OPENAI_API_KEY.
 
 import { Bursar, RefusedError } from '@bursar/sdk';
 import { wrapOpenAI } from '@bursar/sdk/models';
 import OpenAI from 'openai';
 
-const { BURSAR_URL: url = 'http://127.0.0.1:7440', BURSAR_TOKEN: token, FLEET_CAP = '25000000' } = process.env;
+const { BURSAR_SERVER: url = 'http://127.0.0.1:7440', BURSAR_TOKEN: token, FLEET_CAP = '25000000' } = process.env;
 const bursar = new Bursar({ url, token });
 
 // Amounts are micro-dollars: with six decimals, 25000000 is $25.00.

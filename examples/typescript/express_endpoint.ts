@@ -1,9 +1,9 @@
-// An HTTP endpoint that enqueues metered jobs, and the worker that runs them. It needs BURSAR_URL and BURSAR_TOKEN.
+// An HTTP endpoint that enqueues metered jobs, and the worker that runs them. It needs BURSAR_SERVER and BURSAR_TOKEN.
 
 import { Bursar, createWorker, RefusedError } from '@bursar/sdk';
 import express from 'express';
 
-const { BURSAR_URL: url = 'http://127.0.0.1:7440', BURSAR_TOKEN: token, PORT = '3000' } = process.env;
+const { BURSAR_SERVER: url = 'http://127.0.0.1:7440', BURSAR_TOKEN: token, PORT = '3000' } = process.env;
 const bursar = new Bursar({ url, token });
 const app = express().use(express.json());
 

@@ -1,8 +1,8 @@
-// A worker that cuts videos, and a program that orders one. It needs BURSAR_URL and BURSAR_TOKEN.
+// A worker that cuts videos, and a program that orders one. It needs BURSAR_SERVER and BURSAR_TOKEN.
 
 import { Bursar, createWorker } from '@bursar/sdk';
 
-const { BURSAR_URL: url = 'http://127.0.0.1:7440', BURSAR_TOKEN: token } = process.env;
+const { BURSAR_SERVER: url = 'http://127.0.0.1:7440', BURSAR_TOKEN: token } = process.env;
 const bursar = new Bursar({ url, token });
 const worker = createWorker({ url, token, queues: ['media'], concurrency: 4 });
 
@@ -21,11 +21,7 @@ const order = await bursar.commands.submit({
   jobs: [{ queue: 'media', kind: 'video.cut', payload: { asset: 'holiday.mp4', seconds: 60 } }],
   settle: 'job',
 });
-const id = order.jobs[0]?.id as string;
 
-for await (const message of bursar.events(`job:${id}`, { after: 0 })) {
-  if (message.type === 'event' && message.event.kind === 'job.succeeded') break;
-}
-const { result, cost } = await bursar.jobs.find(id);
+const { result, cost } = await bursar.jobs.wait(order.jobs[0]?.id as string);
 console.log(result, cost);
 await running.drain();

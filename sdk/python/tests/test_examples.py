@@ -33,6 +33,11 @@ def test_first_worker(own_server: Server) -> None:
     assert output == "succeeded cut 30 s [{'scope': 'team:media', 'amount': 300}]\n"
 
 
+def test_media_pipeline(own_server: Server) -> None:
+    output = run(own_server, EXAMPLES / "media_pipeline.py")
+    assert output == "succeeded [{'scope': 'customer:7', 'amount': 45}] A QUIET HARBOUR\n"
+
+
 @pytest.mark.parametrize("document", ["sdk/python/README.md", "docs/python.md"])
 def test_snippets_of_documents_run(own_server: Server, tmp_path: Path, document: str) -> None:
     """Blocks after `<!-- run -->` are programs of their own."""

@@ -20,7 +20,7 @@ after(() => server.stop());
 
 /** Starts an example. */
 function start(name: string, env: Record<string, string> = {}) {
-  const all = { ...process.env, BURSAR_URL: server.url, BURSAR_TOKEN: OPERATOR, ...env };
+  const all = { ...process.env, BURSAR_SERVER: server.url, BURSAR_TOKEN: OPERATOR, ...env };
   const child = spawn(process.execPath, [join(EXAMPLES, `${name}.js`)], { env: all, stdio: ['ignore', 'pipe', 'pipe'] });
   const example = { child, output: '', ended: new Promise<number | null>((done) => child.once('exit', done)) };
   for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', (text: string) => (example.output += text));
@@ -33,6 +33,12 @@ test('worker', async () => {
   assert.equal(await example.ended, 0, example.output);
   assert.match(example.output, /https:\/\/videos\.example\/job_/);
   assert.equal((await bursar.budgets.spent('customer:7')).spent, 420);
+});
+
+test('media_pipeline', async () => {
+  const example = start('media_pipeline');
+  assert.equal(await example.ended, 0, example.output);
+  assert.match(example.output, /succeeded \[ \{ scope: 'customer:7', amount: 45 \} \] A QUIET HARBOUR/);
 });
 
 test('first_hold', async () => {
