@@ -3,7 +3,7 @@
 SHELL = /bin/sh
 CARGO = cargo
 
-.PHONY: help setup check test browser sdks fmt bench-peers schemathesis attack container
+.PHONY: help setup check test browser sdks fmt bench-peers schemathesis attack race container
 
 help:
 	@echo 'make setup   install what the tests need: a C compiler, PostgreSQL, PgBouncer, curl, jq, Node.js, Python and Chromium'
@@ -14,6 +14,7 @@ help:
 	@echo 'make fmt     format the sources'
 	@echo 'make schemathesis  test a throwaway server against its OpenAPI document (needs Python)'
 	@echo 'make attack        attack a throwaway server and report the results (needs Python)'
+	@echo 'make race          start 200 model calls at once under a budget for 20 (needs Python)'
 	@echo 'make container     build the image, run it and check it (needs podman or docker, and a registry)'
 	@echo 'make bench-peers   compare Bursar with other job queues on this machine (bench/README.md)'
 
@@ -84,6 +85,12 @@ attack:
 	@command -v python3 >/dev/null 2>&1 || { echo 'please install: python3' >&2; exit 1; }
 	$(CARGO) build --release --locked
 	proof/attack/run $(ASKED)
+
+# ASKED passes options to the script: make race ASKED='--rounds 1 --only bursar,naive'
+race:
+	@command -v python3 >/dev/null 2>&1 || { echo 'please install: python3 python3-venv' >&2; exit 1; }
+	$(CARGO) build --locked
+	proof/race/run $(ASKED)
 
 container:
 	proof/container/run
