@@ -320,6 +320,16 @@ pub enum Refusal {
         /// The units charged for it, by scope.
         recorded: Vec<(Scope, i64)>,
     },
+    /// The end of a lease was repeated with a blob that was not recorded for it.
+    #[error("lease {fence} of {job} has ended, and {blob} was not recorded for it; the job does not refer to it")]
+    BlobsRecorded {
+        /// The job.
+        job: JobId,
+        /// The fence of the lease.
+        fence: u64,
+        /// The blob.
+        blob: BlobId,
+    },
     /// The state of the job does not allow the operation.
     #[error("{job} is {state}: {problem}")]
     WrongState {

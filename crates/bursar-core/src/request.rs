@@ -420,10 +420,10 @@ impl Request {
                 ));
             }
         }
-        if self.if_match.is_some() && !self.op.defines() {
+        if self.if_match.is_some() && !self.op.can_be_guarded() {
             return Err(Invalid::new(
                 "if_match",
-                "is allowed only to define or remove a budget or schedule, or to define a queue or namespace",
+                "is allowed only to define or remove a budget or schedule, to define a queue or namespace, or to continue an upload",
             ));
         }
         self.op.check_scopes()?;
@@ -488,8 +488,8 @@ impl Op {
         self.schedule().is_some()
     }
 
-    /// Returns whether it replaces or removes a whole definition, which `if_match` can guard.
-    pub fn defines(&self) -> bool {
+    /// Returns whether `if_match` can guard it: it replaces or removes a whole definition, or continues an upload.
+    pub fn can_be_guarded(&self) -> bool {
         matches!(
             self,
             Op::Define { .. }
@@ -497,7 +497,7 @@ impl Op {
                 | Op::DefineQueue { .. }
                 | Op::DefineSchedule { .. }
                 | Op::RemoveSchedule { .. }
-                | Op::Blob(BlobOp::DefineNamespace { .. })
+                | Op::Blob(BlobOp::DefineNamespace { .. } | BlobOp::Grow { .. })
         )
     }
 

@@ -81,8 +81,11 @@ pub(super) fn finish(decision: &mut Decision<'_>, item: &Finish) -> Result<Finis
     Ok(ended(decision, decision.job(id)?))
 }
 
-/// Refuses to repeat the end of a lease with other usage than was charged for it.
+/// Refuses to repeat the end of a lease with other usage than was charged for it, or with a blob that the job does not refer to.
 fn check_repeated(decision: &Decision<'_>, job: &Job, end: &End) -> Result<(), Refusal> {
+    if let Some(blob) = end.blobs().iter().find(|blob| !job.life.blobs.contains(blob)) {
+        return Err(Refusal::BlobsRecorded { job: job.id, fence: job.life.fence, blob: *blob });
+    }
     let Some(recorded) = &job.life.settled else { return Ok(()) };
     let hold = job.hold.and_then(|hold| decision.ws.holds.get(&hold));
     let charges: &[HeldCharge] = hold.map_or(&[], |hold| &hold.charges);

@@ -50,6 +50,11 @@ pub(super) fn is_unchanged(ws: &Workspace, request: &CheckedRequest) -> Result<(
         Op::Blob(BlobOp::DefineNamespace { namespace, .. }) => {
             ("namespace", Some(Fingerprint::of(&blob::config(ws, tenant, namespace))))
         }
+        // An upload that several requests continue is unchanged if no other request has continued it.
+        Op::Blob(BlobOp::Grow { blob, .. }) => {
+            let row = ws.blobs.get(blob).filter(|row| row.tenant == *tenant);
+            ("upload", row.map(|row| Fingerprint::of(&row.version)))
+        }
         _ => return Ok(()),
     };
     let matches = match expected {

@@ -277,6 +277,10 @@ pub(super) async fn a_job_keeps_the_blobs_it_uses_and_makes(world: World) {
     assert_eq!(leased.life.blobs, [used]);
     world.finish(job, leased.life.fence, making(&[made, used])).await.expect("the lease is current");
     world.finish(job, leased.life.fence, making(&[made, used])).await.expect("repeating has no effect");
+    let other = world.upload("media", 10, 3).await.blob;
+    let repeated = world.finish(job, leased.life.fence, making(&[made, other])).await;
+    assert!(matches!(repeated, Err(Refusal::BlobsRecorded { blob, .. }) if blob == other), "{repeated:?}");
+    assert_eq!(world.blob(other).await.expect("it exists").jobs, 0);
     assert_eq!(world.job(job).await.life.blobs, [used, made]);
     for blob in [used, made] {
         assert_eq!(world.blob(blob).await.expect("it exists").jobs, 1);

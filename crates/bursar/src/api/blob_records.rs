@@ -7,7 +7,7 @@ use bursar_core::blob::{Blob, BlobSpec, NamespaceConfig, NamespaceState, Sha256D
 use bursar_core::id::BlobId;
 use bursar_core::name::{Backend, IdempotencyKey, Namespace, Referrer};
 use bursar_core::refusal::Invalid;
-use bursar_core::request::{BlobOp, Op, Request};
+use bursar_core::request::{BlobOp, Fingerprint, IfMatch, Op, Request};
 use bursar_core::time::Span;
 use bursar_store::BlobFilter;
 
@@ -60,6 +60,14 @@ impl BlobRecords<'_> {
     /// Continues an upload that will have at least `size` bytes.
     pub async fn grow(&self, blob: BlobId, size: u64, ttl: Duration) -> Result<(), Error> {
         self.done(BlobOp::Grow { blob, size, ttl: Span::from(ttl) }).await
+    }
+
+    /// Continues an upload like [`grow`](BlobRecords::grow), if no other request has continued it since its record had this version. The
+    /// version is then one more. The error is [`Refusal::Changed`](crate::Refusal::Changed) otherwise.
+    pub async fn grow_unchanged(&self, blob: BlobId, version: u64, size: u64, ttl: Duration) -> Result<(), Error> {
+        let op = Op::Blob(BlobOp::Grow { blob, size, ttl: Span::from(ttl) });
+        let request = Request { if_match: Some(IfMatch::Only(Fingerprint::of(&version))), ..Request::from(op) };
+        self.0.request(request.in_context(self.0.context.clone())).await.map(drop)
     }
 
     /// Ends an upload whose bytes are stored. If a live blob of the namespace has the same bytes, that blob is the answer.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bursar_core::answer::{Enqueued, Finished, Outcome};
 use bursar_core::budget::Limit;
-use bursar_core::id::JobId;
+use bursar_core::id::{BlobId, JobId};
 use bursar_core::job::{End, Finish, JobSpec, Usage};
 use bursar_core::name::{Purpose, Scope, Subject};
 use bursar_core::payload::Payload;
@@ -72,7 +72,7 @@ impl Transaction<'_, '_> {
     }
 
     /// Completes a job: its end, its cost and the caller's rows commit together. `usage` is the actual cost: `None` means
-    /// the held units, an empty list means nothing.
+    /// the held units, an empty list means nothing. [`complete_with_blobs`](Transaction::complete_with_blobs) also names blobs.
     pub fn complete(
         &mut self,
         job: JobId,
@@ -80,7 +80,19 @@ impl Transaction<'_, '_> {
         result: Payload,
         usage: Option<Vec<Usage>>,
     ) -> Result<Finished, Error> {
-        self.finish(Finish { job, fence, end: End::Complete { result, usage, blobs: Vec::new() } })
+        self.complete_with_blobs(job, fence, result, usage, Vec::new())
+    }
+
+    /// Completes a job that made blobs. The job refers to them, so that they are kept as long as the job.
+    pub fn complete_with_blobs(
+        &mut self,
+        job: JobId,
+        fence: u64,
+        result: Payload,
+        usage: Option<Vec<Usage>>,
+        blobs: Vec<BlobId>,
+    ) -> Result<Finished, Error> {
+        self.finish(Finish { job, fence, end: End::Complete { result, usage, blobs } })
     }
 
     /// Reports that an attempt of a job failed.

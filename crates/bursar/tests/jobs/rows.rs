@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use bursar::{
-    Act, Bursar, Error, Event, Failure, JobId, JobSpec, JobState, ManualClock, Op, Payload, Request, Time, Transaction,
-    Usage,
+    Act, BlobSpec, Bursar, Error, Event, Failure, JobId, JobSpec, JobState, ManualClock, Op, Payload, Refusal, Request,
+    Sha256Digest, Time, Transaction, Usage,
 };
 
 use crate::home::{balance, budget, enqueue_held, job, lease_one, open, secs};
@@ -81,6 +82,35 @@ async fn rows_job_and_cost_commit_together_on_postgres() {
     assert!(late.is_lease_lost());
     tx.rollback().await.unwrap();
     assert_eq!(lease_one(&bursar, "q").await.kind.as_str(), "follow");
+    bursar.close().await;
+}
+
+#[tokio::test]
+async fn a_job_that_completes_in_the_library_names_the_blobs_it_made() {
+    let bursar = Bursar::options("sqlite::memory:").upkeep(None).open().await.unwrap();
+    let records = bursar.blob_records();
+    let mut made = Vec::new();
+    for byte in [1, 2] {
+        let spec = BlobSpec::new("media".try_into().unwrap(), "local".try_into().unwrap());
+        let blob = records.start(spec, Duration::from_secs(60), None).await.unwrap().blob;
+        made.push(records.store(blob, 10, Sha256Digest([byte; 32])).await.unwrap().blob);
+    }
+    for (blob, in_transaction) in made.clone().into_iter().zip([false, true]) {
+        let id = bursar.jobs().enqueue(job("q", "x")).await.unwrap().id;
+        let fence = lease_one(&bursar, "q").await.life.fence;
+        if in_transaction {
+            let done = bursar.transaction(move |tx| {
+                tx.complete_with_blobs(id, fence, Payload::default(), None, vec![blob]).map(drop).map_err(Wrong::from)
+            });
+            done.await.unwrap();
+        } else {
+            bursar.jobs().complete_with_blobs(id, fence, Payload::default(), None, vec![blob]).await.unwrap();
+            let repeated = bursar.jobs().complete_with_blobs(id, fence, Payload::default(), None, made.clone()).await;
+            assert!(matches!(repeated, Err(Error::Refused(Refusal::BlobsRecorded { .. }))), "{repeated:?}");
+        }
+        assert_eq!(bursar.jobs().find(id).await.unwrap().unwrap().life.blobs, [blob]);
+        assert_eq!(records.find(blob).await.unwrap().unwrap().jobs, 1);
+    }
     bursar.close().await;
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bursar_core::answer::{Answer, Finished, Outcome};
 use bursar_core::bounds::ITEMS_MAX;
-use bursar_core::id::JobId;
+use bursar_core::id::{BlobId, JobId};
 use bursar_core::job::{End, Finish, JobError, Usage};
 use bursar_core::payload::Payload;
 use bursar_core::request::{Op, Request};
@@ -56,7 +56,7 @@ impl From<Failure> for End {
 
 impl Jobs<'_> {
     /// Completes a job and commits its hold. `usage` is the actual cost: `None` means the held units, an empty list means
-    /// nothing.
+    /// nothing. [`complete_with_blobs`](Jobs::complete_with_blobs) also names blobs.
     pub async fn complete(
         &self,
         job: JobId,
@@ -64,7 +64,19 @@ impl Jobs<'_> {
         result: Payload,
         usage: Option<Vec<Usage>>,
     ) -> Result<Finished, Error> {
-        self.finish(Finish { job, fence, end: End::Complete { result, usage, blobs: Vec::new() } }).await
+        self.complete_with_blobs(job, fence, result, usage, Vec::new()).await
+    }
+
+    /// Completes a job that made blobs. The job refers to them, so that they are kept as long as the job.
+    pub async fn complete_with_blobs(
+        &self,
+        job: JobId,
+        fence: u64,
+        result: Payload,
+        usage: Option<Vec<Usage>>,
+        blobs: Vec<BlobId>,
+    ) -> Result<Finished, Error> {
+        self.finish(Finish { job, fence, end: End::Complete { result, usage, blobs } }).await
     }
 
     /// Reports that an attempt failed.
@@ -100,7 +112,7 @@ impl Jobs<'_> {
     }
 
     /// Completes a job in the caller's own PostgreSQL transaction: its end, its cost and the caller's rows commit together.
-    /// See [`Jobs::finish_in`].
+    /// See [`Jobs::finish_in`], which can also name blobs.
     pub async fn complete_in(
         &self,
         conn: &mut PgConnection,
