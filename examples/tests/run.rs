@@ -2,8 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use bursar::Bursar;
+use bursar::{Budget, Bursar, JobState, Limit, Window};
+use bursar_blobs::{Backends, Blobs};
+use bursar_client::{ChargeBody, Client, CommandBody, JobBody, Payload, SettleWord, Upload};
 use bursar_server::{Server, Settings};
 
 /// Examples that need only SQLite.
@@ -50,9 +53,12 @@ fn an_example_on_postgres_prints_its_usage() {
     }
 }
 
-/// Examples that need a server: an application and its worker.
-const OVER_HTTP: [(&str, &str); 2] =
-    [("remote_media", env!("CARGO_BIN_EXE_remote_media")), ("remote_worker", env!("CARGO_BIN_EXE_remote_worker"))];
+/// Examples that need a server: an application and its worker, and a worker that makes blobs.
+const OVER_HTTP: [(&str, &str); 3] = [
+    ("remote_media", env!("CARGO_BIN_EXE_remote_media")),
+    ("remote_worker", env!("CARGO_BIN_EXE_remote_worker")),
+    ("media_encoder", env!("CARGO_BIN_EXE_media_encoder")),
+];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_application_and_a_worker_succeed_over_http() {
@@ -68,7 +74,7 @@ async fn an_application_and_a_worker_succeed_over_http() {
         command.env("BURSAR_SERVER", &url).env("BURSAR_TOKEN", TOKEN).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.spawn().unwrap()
     };
-    let [(_, media), (_, worker)] = OVER_HTTP;
+    let [(_, media), (_, worker), _] = OVER_HTTP;
     let (media, worker) = (start(media), start(worker));
     let ended = tokio::task::spawn_blocking(move || media.wait_with_output().unwrap()).await.unwrap();
     let said = String::from_utf8_lossy(&ended.stdout).into_owned();
@@ -79,6 +85,55 @@ async fn an_application_and_a_worker_succeed_over_http() {
     let ended = tokio::task::spawn_blocking(move || worker.wait_with_output().unwrap()).await.unwrap();
     assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
     assert_eq!(String::from_utf8_lossy(&ended.stdout), "1 rendered, 0 failed, 0 handed back\n");
+    drop(stop);
+    running.await.unwrap();
+    bursar.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_process_encodes_an_uploaded_blob() {
+    const TOKEN: &str = "operator-token-for-examples-0123456789";
+    let folder = tempfile::tempdir().unwrap();
+    let bursar = Bursar::open("sqlite::memory:").await.unwrap();
+    let blobs = Some(Blobs::new(Backends::local(folder.path()).unwrap()));
+    let settings = Settings { operator_token: Some(TOKEN.into()), blobs, ..Settings::default() };
+    let server = Server::bind(bursar.clone(), "127.0.0.1:0".parse().unwrap(), settings).await.unwrap();
+    let url = format!("http://{}", server.address());
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let running = tokio::spawn(server.run(async move { drop(stopped.await) }));
+
+    let client = Client::new(&url).unwrap().token(TOKEN);
+    bursar.ledger().define("customer:7", Budget::new([Limit::new(1_000, Window::Lifetime)])).await.unwrap();
+    let upload = Upload { namespace: Some("media".try_into().unwrap()), ..Upload::default() };
+    let source = client.blobs().put_bytes(&upload, "aaaaaaaab".repeat(1_000)).await.unwrap().id;
+    let payload = Payload::new(format!(r#"{{"source":"{source}"}}"#)).unwrap();
+    let mut job = JobBody::new("media".try_into().unwrap(), "video.encode".try_into().unwrap(), payload);
+    job.blobs = vec![source];
+    let charge = ChargeBody::new("customer:7".try_into().unwrap(), 600);
+    let order =
+        CommandBody { charges: vec![charge], settle: SettleWord::Job, jobs: vec![job], ..CommandBody::default() };
+    let job = client.commands().submit(&order).await.unwrap().jobs[0].id;
+
+    let mut command = Command::new(OVER_HTTP[2].1);
+    command.env("BURSAR_SERVER", &url).env("BURSAR_TOKEN", TOKEN).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let worker = command.spawn().unwrap();
+    let done = tokio::time::timeout(Duration::from_secs(120), async {
+        loop {
+            let job = bursar.jobs().find(job).await.unwrap().unwrap();
+            match job.life.state {
+                JobState::Succeeded => return job,
+                JobState::Dead => panic!("{:?}", job.life.error),
+                _ => tokio::time::sleep(Duration::from_millis(20)).await,
+            }
+        }
+    });
+    let done = done.await.expect("the job did not end within two minutes");
+    assert_eq!((done.life.blobs.len(), done.life.blobs[0], done.total_cost()), (2, source, 21));
+    let encoded = client.blobs().get(done.life.blobs[1]).await.unwrap().bytes().await.unwrap();
+    assert_eq!(encoded, b"\x08a\x01b".repeat(1_000));
+    assert!(Command::new("kill").args(["-TERM", &worker.id().to_string()]).status().unwrap().success());
+    let ended = tokio::task::spawn_blocking(move || worker.wait_with_output().unwrap()).await.unwrap();
+    assert_eq!(String::from_utf8_lossy(&ended.stdout), "1 encoded, 0 failed\n");
     drop(stop);
     running.await.unwrap();
     bursar.close().await;

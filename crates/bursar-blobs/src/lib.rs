@@ -36,6 +36,7 @@ pub mod serve;
 mod signed;
 mod sniff;
 mod unfinished;
+mod worker;
 mod writer;
 
 pub use self::backend::{Abilities, Backend, Backends, BadBackend, S3Settings};

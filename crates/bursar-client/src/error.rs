@@ -6,6 +6,7 @@ use std::io;
 use bursar_core::name::IdempotencyKey;
 use bursar_core::refusal::Invalid;
 use bursar_wire::problem::{Kind, Problem, ViolationAnswer};
+use bursar_worker::SourceError;
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
@@ -112,5 +113,14 @@ impl From<Error> for Problem {
             Error::UnknownOutcome { .. } => Problem::new(Kind::UnknownOutcome, detail),
             Error::Unreadable { .. } => Problem::new(Kind::Internal, detail),
         }
+    }
+}
+
+/// Converts the error to one of a worker.
+pub(crate) fn source_error(error: Error) -> SourceError {
+    match error.kind() {
+        _ if error.is_transient() => SourceError::Transient(error.into()),
+        Some(Kind::Internal) | None => SourceError::Failed(error.into()),
+        Some(_) => SourceError::Denied(error.into()),
     }
 }

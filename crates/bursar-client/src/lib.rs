@@ -33,6 +33,7 @@ mod fuzz;
 mod http;
 mod path;
 mod random;
+mod remote_blobs;
 mod remote_source;
 mod sse;
 mod transport;
@@ -57,13 +58,14 @@ pub use bursar_wire::hold::{CommitBody, HoldBody, OnExpiryBody};
 pub use bursar_wire::job::JobBody;
 pub use bursar_wire::problem::{Kind, Problem, ViolationAnswer};
 pub use bursar_worker::{
-    HandlerError, JobContext, JobFailure, LeasedJob, Progress, RunningWorker, SourceError, Stop, Worker, WorkerReport,
+    BlobReader, HandlerError, JobBlobs, JobContext, JobFailure, LeasedJob, Progress, RunningWorker, SourceError, Stop,
+    StoredBlob, Upload, Worker, WorkerReport,
 };
 
 pub use crate::answered::Answered;
 pub use crate::api::{
     BlobQuery, Blobs, Budgets, Commands, Credentials, Dead, Download, FiguresPeriod, Grants, Holds, JobQuery, Jobs,
-    Journal, JournalQuery, Meter, Namespaces, Queues, ReadyAnswer, Schedules, Tenants, Upload, Work,
+    Journal, JournalQuery, Meter, Namespaces, Queues, ReadyAnswer, Schedules, Tenants, Work,
 };
 pub use crate::client::Client;
 pub use crate::error::Error;

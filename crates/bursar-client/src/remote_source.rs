@@ -21,7 +21,8 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
 use crate::client::Client;
-use crate::error::Error;
+use crate::error::{Error, source_error};
+use crate::remote_blobs::RemoteBlobs;
 
 /// The timeout of a heartbeat.
 const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -53,7 +54,8 @@ impl Client {
     pub fn worker(&self) -> Worker {
         let token = self.options.token.as_deref().and_then(|token| CredentialToken::parse(token).ok());
         let named_by_token = token.is_some_and(|token| token.class() == CredentialClass::Worker);
-        Worker::new(Arc::new(RemoteSource { client: self.clone(), named_by_token, pending: watch::Sender::new(0) }))
+        let source = RemoteSource { client: self.clone(), named_by_token, pending: watch::Sender::new(0) };
+        Worker::new(Arc::new(source)).blobs(Arc::new(RemoteBlobs(self.clone())))
     }
 }
 
@@ -301,13 +303,5 @@ fn rejection(problem: &Problem) -> NotTaken {
         Kind::NotFound if names_blob => NotTaken::Refused(problem.detail.clone()),
         Kind::LeaseLost | Kind::NotFound => NotTaken::Lost(problem.detail.clone()),
         _ => NotTaken::Refused(problem.detail.clone()),
-    }
-}
-
-fn source_error(error: Error) -> SourceError {
-    match error.kind() {
-        _ if error.is_transient() => SourceError::Transient(error.into()),
-        Some(Kind::Internal) | None => SourceError::Failed(error.into()),
-        Some(_) => SourceError::Denied(error.into()),
     }
 }

@@ -10,6 +10,7 @@ use bursar_core::name::{IdempotencyKey, Scope};
 use bursar_core::refusal::Invalid;
 use tokio::sync::watch;
 
+use crate::blobs::BlobStore;
 use crate::source::{LeasedJob, Progress, Source, SourceError};
 
 /// Why a handler must stop.
@@ -35,14 +36,20 @@ pub struct JobContext(Arc<Shared>);
 struct Shared {
     job: LeasedJob,
     source: Arc<dyn Source>,
+    blobs: Option<Arc<dyn BlobStore>>,
     stop: watch::Receiver<Option<Stop>>,
     usage: Mutex<Option<Vec<Usage>>>,
     made: Mutex<Vec<BlobId>>,
 }
 
 impl JobContext {
-    pub(crate) fn new(job: LeasedJob, source: Arc<dyn Source>, stop: watch::Receiver<Option<Stop>>) -> JobContext {
-        JobContext(Arc::new(Shared { job, source, stop, usage: Mutex::default(), made: Mutex::default() }))
+    pub(crate) fn new(
+        job: LeasedJob,
+        source: Arc<dyn Source>,
+        blobs: Option<Arc<dyn BlobStore>>,
+        stop: watch::Receiver<Option<Stop>>,
+    ) -> JobContext {
+        JobContext(Arc::new(Shared { job, source, blobs, stop, usage: Mutex::default(), made: Mutex::default() }))
     }
 
     /// Returns the job.
@@ -122,7 +129,11 @@ impl JobContext {
         self.0.usage.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Records a blob that the job made. If the handler succeeds, the job refers to it from the transaction that completes the job on, so
+    pub(crate) fn blob_store(&self) -> Option<&dyn BlobStore> {
+        self.0.blobs.as_deref()
+    }
+
+    /// Records a blob that the job made and did not store with [`blobs`](JobContext::blobs). If the handler succeeds, the job refers to it from the transaction that completes the job on, so
     /// that it is kept as long as the job. A job whose lease is lost refers to nothing.
     pub fn made(&self, blob: BlobId) -> Result<(), Invalid> {
         let used = &self.0.job.blobs;
@@ -155,6 +166,13 @@ impl JobContext {
         let reason = stop.wait_for(Option::is_some).await.ok().and_then(|stop| *stop);
         // The sender is dropped together with the lease.
         reason.unwrap_or(Stop::Lost)
+    }
+
+    /// Waits until the job is cancelled or its lease is lost.
+    pub(crate) async fn stopped_for_good(&self) -> Stop {
+        let mut stop = self.0.stop.clone();
+        let reason = stop.wait_for(|stop| stop.is_some_and(|stop| stop != Stop::Draining)).await;
+        reason.ok().and_then(|stop| *stop).unwrap_or(Stop::Lost)
     }
 
     /// Waits until the handler had to stop and the grace period is over.

@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::{Instrument, Span};
 
+use crate::blobs::BlobStore;
 use crate::completion_rate::CompletionRate;
 use crate::context::{JobContext, Stop};
 use crate::handler::Dispatcher;
@@ -22,6 +23,7 @@ use crate::source::{LeasedJob, Source, SourceError};
 /// The checked settings of a worker.
 pub(crate) struct Config {
     pub(crate) source: Arc<dyn Source>,
+    pub(crate) blobs: Option<Arc<dyn BlobStore>>,
     pub(crate) dispatcher: Dispatcher,
     /// The lease request; each call sets its own capacity.
     pub(crate) ask: LeaseRequest,
@@ -147,7 +149,7 @@ impl RunLoop {
             let Some(stop) = self.leases.start(&job) else { continue };
             let (id, fence) = (job.id, job.fence);
             let span = span_of(&job);
-            let context = JobContext::new(job, self.config.source.clone(), stop);
+            let context = JobContext::new(job, self.config.source.clone(), self.config.blobs.clone(), stop);
             let (dispatcher, reports, leases) =
                 (self.config.dispatcher.clone(), self.reports.clone(), self.leases.clone());
             let grace = self.config.grace;

@@ -16,6 +16,7 @@ use tokio::task::JoinHandle;
 use tower_layer::Layer;
 use tower_service::Service;
 
+use crate::blobs::BlobStore;
 use crate::context::JobContext;
 use crate::handler::{Dispatcher, HandlerError, Handlers};
 use crate::reports::WorkerReport;
@@ -29,6 +30,7 @@ type Layers = Box<dyn FnOnce(JobService) -> JobService + Send>;
 #[must_use = "a worker does nothing until it runs"]
 pub struct Worker {
     source: Arc<dyn Source>,
+    blobs: Option<Arc<dyn BlobStore>>,
     handlers: Handlers,
     layers: Layers,
     queues: Vec<Queue>,
@@ -54,6 +56,7 @@ impl Worker {
     pub fn new(source: Arc<dyn Source>) -> Worker {
         Worker {
             source,
+            blobs: None,
             handlers: Handlers::default(),
             layers: Box::new(|service| service),
             queues: Vec::new(),
@@ -106,6 +109,13 @@ impl Worker {
     {
         let outer = self.layers;
         self.layers = Box::new(move |service| outer(service.within(&layer)));
+        self
+    }
+
+    /// Sets where handlers store and read blobs ([`JobContext::blobs`]); default: a worker of a server uses that server, one in this process
+    /// has no blobs.
+    pub fn blobs(mut self, blobs: Arc<dyn BlobStore>) -> Self {
+        self.blobs = Some(blobs);
         self
     }
 
@@ -188,6 +198,7 @@ impl Worker {
         let lease = self.lease.map(Into::into);
         Ok(Config {
             source: self.source,
+            blobs: self.blobs,
             dispatcher: Dispatcher::new(self.handlers, self.layers),
             ask: LeaseRequest { queues: self.queues, kinds, capacity: 1, lease, worker },
             wait: self.wait,

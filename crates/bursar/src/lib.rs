@@ -79,8 +79,8 @@ pub use bursar_store::{
     JobFilter, ManualClock, PostgresOptions, Report, StoreError, SystemClock, migration_sql,
 };
 pub use bursar_worker::{
-    HandlerError, JobContext, JobFailure, JobService, LeasedJob, NotTaken, Progress, RunningWorker, Source,
-    SourceError, Stop, Worker, WorkerReport,
+    BlobReader, BlobStore, HandlerError, JobBlobs, JobContext, JobFailure, JobService, LeasedJob, NotTaken, Progress,
+    RunningWorker, Source, SourceError, Stop, StoredBlob, Upload, UploadBytes, Worker, WorkerReport,
 };
 
 /// The drivers whose connections appear in this crate's interface.

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
-use bursar_core::blob::Sha256Digest;
 use bursar_core::id::{BlobId, KeyId};
 use bursar_core::name::{Namespace, Referrer};
 use bursar_core::refusal::Invalid;
@@ -14,6 +13,7 @@ use bursar_wire::upload::{
     CommitBlobBody, GcAnswer, GcBody, LinkAnswer, LinkBody, LinkInfo, OrphansAnswer, OrphansBody, PresignAnswer,
     PresignBody, RelocateAnswer, RelocateBody,
 };
+use bursar_worker::Upload;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use http_body_util::{BodyExt, Empty, StreamBody};
@@ -64,23 +64,6 @@ pub struct BlobQuery {
     pub limit: Option<usize>,
 }
 
-/// A blob to upload.
-#[derive(Clone, Debug, Default)]
-pub struct Upload {
-    /// Its namespace; default: `default`.
-    pub namespace: Option<Namespace>,
-    /// The file name to offer it under.
-    pub filename: Option<String>,
-    /// Its media type; default: `application/octet-stream`.
-    pub content_type: Option<String>,
-    /// JSON to store with it.
-    pub metadata: Option<String>,
-    /// Its length in bytes, if it is known.
-    pub size: Option<u64>,
-    /// The SHA-256 of its bytes, if it is known. Other bytes are refused.
-    pub sha256: Option<Sha256Digest>,
-}
-
 /// A blob that is being downloaded.
 pub struct Download {
     /// The length of the answer in bytes.
@@ -97,6 +80,15 @@ impl Download {
             }
         }
         Ok(None)
+    }
+
+    /// Returns the bytes as a stream.
+    pub fn into_stream(self) -> impl Stream<Item = Result<Bytes, TransportError>> + Send + 'static {
+        let next = async |mut download: Download| {
+            let bytes = download.next().await?;
+            Ok(bytes.map(|bytes| (bytes, download)))
+        };
+        futures_util::stream::try_unfold(self, next)
     }
 
     /// Returns all bytes, in memory.
@@ -209,7 +201,7 @@ impl Blobs<'_> {
         self.0.post(Path::new("/v1/blobs/move"), step).idempotent().waits(LONG).answer().await
     }
 
-    /// Returns a page of blobs in any state, in the order in which they were created.
+    /// Returns a page of blobs, in the order in which they were created. It may have fewer than the limit although a next page follows.
     pub async fn list(&self, query: &BlobQuery) -> Result<Answered<Page<BlobAnswer>>, Error> {
         let path = Path::new("/v1/blobs")
             .query("namespace", query.namespace.as_ref())

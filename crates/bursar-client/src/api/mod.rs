@@ -15,7 +15,7 @@ mod schedules;
 mod tenants;
 mod worker_calls;
 
-pub use self::blobs::{BlobQuery, Blobs, Download, Namespaces, Upload};
+pub use self::blobs::{BlobQuery, Blobs, Download, Namespaces};
 pub use self::budgets::Budgets;
 pub use self::commands::{Commands, ReadyAnswer};
 pub use self::credentials::Credentials;

@@ -8,6 +8,7 @@ use bursar::{
     Backoff, Budget, Bursar, Job, JobId, JobSpec, JobState, Limit, ManualClock, Payload, Queue, QueueConfig, Retry,
     Span, Time, Window, Worker,
 };
+use bursar_blobs::{Backends, Blobs};
 use bursar_client::Client;
 use bursar_server::{Server, Settings, StartError};
 use tempfile::TempDir;
@@ -35,6 +36,7 @@ pub(crate) enum On {
 
 pub(crate) struct World {
     pub(crate) bursar: Bursar,
+    pub(crate) blobs: Blobs,
     pub(crate) clock: Arc<ManualClock>,
     via: Via,
     on: On,
@@ -53,8 +55,9 @@ impl World {
         };
         let clock = Arc::new(ManualClock::at(Time::from_micros(1_700_000_000_000_000)));
         let bursar = open(&url, on, &clock).await;
+        let blobs = Blobs::new(Backends::local(folder.path().join("blobs")).unwrap());
         let address = "127.0.0.1:0".parse().unwrap();
-        let mut world = World { bursar, clock, via, on, url, address, running: None, _folder: folder };
+        let mut world = World { bursar, blobs, clock, via, on, url, address, running: None, _folder: folder };
         world.serve().await;
         // Retries happen at once.
         let retry = Retry { backoff: Backoff::Fixed { delay: Span::ZERO }, max_attempts: 3 };
@@ -67,7 +70,8 @@ impl World {
         // Another process may use the port for a moment while the server is down.
         let mut tries = 0..100;
         let server = loop {
-            let settings = Settings { operator_token: Some(OPERATOR.into()), ..Settings::default() };
+            let (operator_token, blobs) = (Some(OPERATOR.into()), Some(self.blobs.clone()));
+            let settings = Settings { operator_token, blobs, ..Settings::default() };
             match Server::bind(self.bursar.clone(), self.address, settings).await {
                 Ok(server) => break server,
                 Err(StartError::Listen(..)) if tries.next().is_some() => {
@@ -103,7 +107,7 @@ impl World {
     /// Returns a worker for the queue of the tests.
     pub(crate) fn worker(&self) -> Worker {
         match self.via {
-            Via::InProcess => self.bursar.worker(),
+            Via::InProcess => self.bursar.worker().blobs(self.blobs.for_worker(&self.bursar)),
             Via::Http => self.client().worker(),
         }
         .queue("q")

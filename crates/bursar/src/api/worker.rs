@@ -43,24 +43,24 @@ struct InProcess(Bursar);
 impl Source for InProcess {
     async fn lease(&self, request: LeaseRequest, wait: Duration) -> Result<Vec<LeasedJob>, SourceError> {
         let bursar = self.0.by(Actor::Worker(request.worker.to_string()));
-        let leased = bursar.jobs().lease_wait(request, wait).await.map_err(source_error)?;
+        let leased = bursar.jobs().lease_wait(request, wait).await?;
         let mut held = bursar.jobs().held_for(&leased.jobs).await;
         Ok(leased.jobs.into_iter().map(|job| leased_job(held.remove(&job.id), job)).collect())
     }
 
     async fn heartbeat(&self, beats: Vec<HeartbeatItem>) -> Result<Vec<Result<Order, NotTaken>>, SourceError> {
-        item_answers(self.0.jobs().heartbeats(beats).await.map_err(source_error)?, |renewed| renewed.order)
+        item_answers(self.0.jobs().heartbeats(beats).await?, |renewed| renewed.order)
     }
 
     async fn finish(&self, items: Vec<Finish>) -> Result<Vec<Result<(), NotTaken>>, SourceError> {
-        item_answers(self.0.jobs().finish_all(items).await.map_err(source_error)?, drop)
+        item_answers(self.0.jobs().finish_all(items).await?, drop)
     }
 
     async fn progress(&self, beat: HeartbeatItem, progress: Progress) -> Result<(), SourceError> {
         match self.0.jobs().progress(beat, progress).await {
             Ok(_) => Ok(()),
             Err(Error::Refused(refusal)) => Err(NotTaken::from(refusal).into()),
-            Err(error) => Err(source_error(error)),
+            Err(error) => Err(error.into()),
         }
     }
 }
@@ -94,20 +94,23 @@ fn item_answers<T, A>(
     let item_answer = |answer| match answer {
         Ok(done) => Ok(Ok(convert(done))),
         Err(Error::Refused(refusal)) => Ok(Err(refusal.into())),
-        Err(error) => Err(source_error(error)),
+        Err(error) => Err(error.into()),
     };
     answers.into_iter().map(item_answer).collect()
 }
 
-fn source_error(error: Error) -> SourceError {
-    match error {
-        Error::Refused(refusal) => SourceError::Refused(refusal),
-        error if error.is_closed() => SourceError::Closed,
-        error if error.is_transient() => SourceError::Transient(Box::new(error)),
-        // A worker goes on when the permissions or the file have been corrected.
-        Error::Store(error) if matches!(*error, StoreError::Unavailable { .. }) => {
-            SourceError::Transient(Box::new(Error::Store(error)))
+/// Converts the error to one of a worker.
+impl From<Error> for SourceError {
+    fn from(error: Error) -> SourceError {
+        match error {
+            Error::Refused(refusal) => SourceError::Refused(refusal),
+            error if error.is_closed() => SourceError::Closed,
+            error if error.is_transient() => SourceError::Transient(Box::new(error)),
+            // A worker goes on when the permissions or the file have been corrected.
+            Error::Store(error) if matches!(*error, StoreError::Unavailable { .. }) => {
+                SourceError::Transient(Box::new(Error::Store(error)))
+            }
+            error => SourceError::Failed(Box::new(error)),
         }
-        error => SourceError::Failed(Box::new(error)),
     }
 }
