@@ -21,7 +21,8 @@ use tokio::time::Instant;
 
 use crate::backend::{Abilities, Backend, Backends};
 use crate::error::{BackendError, BlobError};
-use crate::writer::{HEAD_BYTES, Writer};
+use crate::signed::PartRule;
+use crate::writer::{HEAD_BYTES, PARTS_AT_ONCE, Writer};
 use crate::{object, sniff};
 
 /// The bytes of an upload.
@@ -48,6 +49,7 @@ pub struct Blobs {
     abilities: Arc<OnceCell<Abilities>>,
     /// The resumable uploads that a request of this process continues.
     pub(crate) continued: Arc<Mutex<HashSet<BlobId>>>,
+    pub(crate) parts: PartRule,
 }
 
 /// A blob to upload.
@@ -98,7 +100,7 @@ pub struct Stored {
 impl Blobs {
     /// Creates a handle on backends.
     pub fn new(backends: Backends) -> Blobs {
-        Blobs { backends, abilities: Arc::default(), continued: Arc::default() }
+        Blobs { backends, abilities: Arc::default(), continued: Arc::default(), parts: PartRule::default() }
     }
 
     /// Returns its backends.
@@ -109,6 +111,16 @@ impl Blobs {
     /// Returns what the backend for new blobs can do. The first call tries it.
     pub async fn abilities(&self) -> Result<Abilities, BackendError> {
         self.abilities.get_or_try_init(|| self.backends.primary().probe()).await.copied()
+    }
+
+    /// Returns the most bytes of an upload that are in memory at once, by its length, if that is known: the parts that are being written,
+    /// the one that is being filled, and what waits for room.
+    pub fn upload_memory(&self, length: Option<u64>) -> usize {
+        let parts = self.backends.primary().part_bytes(length) * (PARTS_AT_ONCE + 1);
+        match length {
+            Some(length) => parts.min(usize::try_from(length).unwrap_or(usize::MAX)),
+            None => parts + STEP_BYTES,
+        }
     }
 
     /// Stores a blob. If it fails, nothing is stored.

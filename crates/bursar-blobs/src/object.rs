@@ -29,9 +29,15 @@ pub(crate) fn chunks(id: BlobId) -> Path {
     Path::from(format!("{CHUNKS}/{id}"))
 }
 
-/// Returns the part of a resumable upload that begins at a position.
-pub(crate) fn chunk(id: BlobId, offset: u64) -> Path {
-    Path::from(format!("{CHUNKS}/{id}/{offset:020}"))
+/// Returns the part of a resumable upload that begins at a position, and that the holder of a fence writes.
+pub(crate) fn chunk(id: BlobId, offset: u64, fence: u64) -> Path {
+    Path::from(format!("{CHUNKS}/{id}/{offset:020}-{fence}"))
+}
+
+/// Returns the position and the fence of a part, from its name.
+pub(crate) fn parse_chunk(name: &str) -> Option<(u64, u64)> {
+    let (offset, fence) = name.split_once('-')?;
+    Some((offset.parse().ok()?, fence.parse().ok()?))
 }
 
 /// Returns the blob that an object belongs to; `None` if Bursar did not write it.
@@ -57,9 +63,10 @@ mod tests {
     fn objects_are_named_after_ids_and_lead_back_to_them() {
         let id = BlobId(7 << 80 | 33);
         assert_eq!(object(id).as_ref(), format!("objects/11/{id}"));
-        for path in [object(id), staged(id), chunk(id, 5)] {
+        for path in [object(id), staged(id), chunk(id, 5, 2)] {
             assert_eq!(blob_of(&path), Some(id), "{path}");
         }
+        assert_eq!(chunk(id, 5, 2).filename().and_then(parse_chunk), Some((5, 2)));
         for path in ["other", "objects/11", "objects/11/nonsense", "staged/a/b", "probe/object"] {
             assert_eq!(blob_of(&Path::from(path)), None, "{path}");
         }

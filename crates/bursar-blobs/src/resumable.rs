@@ -2,10 +2,15 @@
 //!
 //! What a request brings is stored as an object of its own, named after its position. So the state of an upload is in the backend, any
 //! node can continue it, and a broken request loses nothing that was received. When all bytes are there they are put together.
+//!
+//! Requests on several nodes may continue an upload at the same position. Each takes a *fence*: the version of the record, which the
+//! request raises before it reads its body, and again when its part is stored. A request whose fence is not the last one any more gives its
+//! part up, so that only one of them is told that its bytes are kept: the one that came last. The others may hang in a broken connection.
 
 use bursar::Bursar;
 use bursar_core::blob::{Blob, BlobState};
 use bursar_core::id::BlobId;
+use bursar_core::refusal::Refusal;
 use futures_util::TryStreamExt;
 
 use crate::backend::Backend;
@@ -79,8 +84,9 @@ impl Blobs {
         if stored != offset {
             return Err(BlobError::Offset { offset: stored });
         }
-        bursar.blob_records().grow(id, stored, UPLOAD_TTL).await?;
-        let mut writer = Writer::new(backend, object::chunk(id, offset), Some(size - offset));
+        let fence = advance(bursar, id, blob.version, stored).await?;
+        let part = object::chunk(id, offset, fence);
+        let mut writer = Writer::new(backend, part.clone(), Some(size - offset));
         let broken = loop {
             match body.try_next().await {
                 Ok(None) => break None,
@@ -98,6 +104,10 @@ impl Blobs {
         let mut reached = offset;
         if writer.size() > 0 {
             reached += writer.finish().await?.0;
+            if let Err(error) = advance(bursar, id, fence, reached).await {
+                delete(backend, &part).await?;
+                return Err(error);
+            }
         }
         match broken {
             Some(error) => Err(error),
@@ -136,8 +146,8 @@ impl Blobs {
     async fn assemble(&self, bursar: &Bursar, backend: &Backend, blob: &Blob, size: u64) -> Result<Stored, BlobError> {
         let announced = Announced { size: Some(size), digest: None, content_type: Some(&blob.content_type) };
         let mut writer = Writer::new(backend, object::object(blob.id), Some(size));
-        for (offset, _) in chunks(backend, blob.id).await? {
-            let mut part = read(backend, &object::chunk(blob.id, offset), None).await?;
+        for Chunk { offset, fence, .. } in chunks(backend, blob.id).await? {
+            let mut part = read(backend, &object::chunk(blob.id, offset, fence), None).await?;
             while let Some(bytes) = part.try_next().await? {
                 writer.write(bytes).await?;
             }
@@ -171,25 +181,46 @@ impl Blobs {
     }
 }
 
-/// Lists the parts that have arrived, as positions and lengths, up to the first gap.
-async fn chunks(backend: &Backend, id: BlobId) -> Result<Vec<(u64, u64)>, BackendError> {
-    let listed: Vec<_> =
-        backend.store.list(Some(&object::chunks(id))).try_collect().await.map_err(|error| backend.failed(error))?;
-    let position = |name: Option<&str>| name.and_then(|name| name.parse::<u64>().ok());
-    let mut parts: Vec<(u64, u64)> =
-        listed.iter().filter_map(|part| Some((position(part.location.filename())?, part.size))).collect();
-    parts.sort_unstable();
-    let mut end = 0;
-    let whole = parts.iter().take_while(|(offset, size)| {
-        let follows = *offset == end;
-        end = offset + size;
-        follows
-    });
-    Ok(whole.copied().collect())
+/// Records that a request continues an upload, unless another one has since its record had this version. Returns the new version.
+async fn advance(bursar: &Bursar, id: BlobId, version: u64, size: u64) -> Result<u64, BlobError> {
+    match bursar.blob_records().grow_unchanged(id, version, size, UPLOAD_TTL).await {
+        Ok(()) => Ok(version + 1),
+        Err(bursar::Error::Refused(Refusal::Changed { .. })) => Err(BlobError::Locked),
+        Err(error) => Err(error.into()),
+    }
 }
 
-fn length(parts: &[(u64, u64)]) -> u64 {
-    parts.last().map_or(0, |(offset, size)| offset + size)
+/// A part that has arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Chunk {
+    offset: u64,
+    fence: u64,
+    size: u64,
+}
+
+/// Lists the parts that have arrived, up to the first gap.
+async fn chunks(backend: &Backend, id: BlobId) -> Result<Vec<Chunk>, BackendError> {
+    let listed: Vec<_> =
+        backend.store.list(Some(&object::chunks(id))).try_collect().await.map_err(|error| backend.failed(error))?;
+    let parts = listed.iter().filter_map(|part| {
+        let (offset, fence) = object::parse_chunk(part.location.filename()?)?;
+        Some(Chunk { offset, fence, size: part.size })
+    });
+    Ok(whole(parts.collect()))
+}
+
+/// Returns the parts that follow each other from the beginning. Of those at the same position, the one with the last fence counts.
+fn whole(mut parts: Vec<Chunk>) -> Vec<Chunk> {
+    parts.sort_unstable();
+    let mut found: Vec<Chunk> = Vec::new();
+    while let Some(next) = parts.iter().rfind(|part| part.offset == length(&found) && part.size > 0) {
+        found.push(*next);
+    }
+    found
+}
+
+fn length(parts: &[Chunk]) -> u64 {
+    parts.last().map_or(0, |part| part.offset + part.size)
 }
 
 /// Deletes the parts of an upload.
@@ -200,4 +231,26 @@ pub(crate) async fn delete_chunks(backend: &Backend, id: BlobId) -> Result<(), B
         delete(backend, &part.location).await?;
     }
     backend.delete_folder(&object::chunks(id)).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_count_up_to_the_first_gap_and_the_last_fence_counts() {
+        let part = |(offset, fence, size)| Chunk { offset, fence, size };
+        let cases: [(&[(u64, u64, u64)], &[(u64, u64, u64)]); 6] = [
+            (&[], &[]),
+            (&[(5, 1, 5)], &[]),
+            (&[(0, 3, 5), (5, 5, 5), (11, 7, 5)], &[(0, 3, 5), (5, 5, 5)]),
+            (&[(0, 3, 5), (0, 4, 8), (8, 6, 2), (5, 3, 9)], &[(0, 4, 8), (8, 6, 2)]),
+            (&[(0, 10, 5), (0, 9, 8)], &[(0, 10, 5)]),
+            (&[(0, 1, 0)], &[]),
+        ];
+        for (parts, expected) in cases {
+            let found = whole(parts.iter().copied().map(part).collect());
+            assert_eq!(found, expected.iter().copied().map(part).collect::<Vec<_>>(), "{parts:?}");
+        }
+    }
 }

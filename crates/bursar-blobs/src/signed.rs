@@ -76,14 +76,25 @@ pub struct UploadedPart {
     pub etag: String,
 }
 
-/// The longest upload with one request.
-const SINGLE_MAX: u64 = 1 << 30;
 /// The longest object that S3 copies in one request.
 const COPY_MAX: u64 = 5 << 30;
-/// The length of a part, unless that gives too many parts.
-const PART_BYTES: u64 = 64 << 20;
 /// The most parts of an upload.
 const PARTS_MAX: u64 = 10_000;
+
+/// When a signed upload goes in parts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PartRule {
+    /// The longest upload with one request.
+    single_max: u64,
+    /// The length of a part, unless that gives too many parts.
+    part_bytes: u64,
+}
+
+impl Default for PartRule {
+    fn default() -> PartRule {
+        PartRule { single_max: 1 << 30, part_bytes: 64 << 20 }
+    }
+}
 
 /// Returns the header that pins the digest of a signed upload, and with it the length.
 pub(crate) fn put_options(digest: Sha256Digest) -> SignedUrlOptions {
@@ -92,6 +103,12 @@ pub(crate) fn put_options(digest: Sha256Digest) -> SignedUrlOptions {
 }
 
 impl Blobs {
+    /// Signs uploads of more than `single_max` bytes in parts of `part_bytes`; default: 1 GiB and 64 MiB. S3 allows parts of 5 MiB to 5 GiB.
+    pub fn signing_parts(mut self, single_max: u64, part_bytes: u64) -> Blobs {
+        self.parts = PartRule { single_max, part_bytes: part_bytes.max(1) };
+        self
+    }
+
     /// Begins a signed upload of a blob whose length and digest are known. The signature is valid for `ttl`.
     pub async fn sign_upload(&self, bursar: &Bursar, new: NewBlob, ttl: Duration) -> Result<SignedUpload, BlobError> {
         let backend = self.backends.primary();
@@ -105,7 +122,7 @@ impl Blobs {
         }
         let target = match backend.s3.as_ref().filter(|_| signs) {
             None => Ok(Target::Server),
-            Some(s3) => sign(s3, &blob, ttl).await.map_err(|error| backend.failed(error)),
+            Some(s3) => sign(s3, &blob, ttl, self.parts).await.map_err(|error| backend.failed(error)),
         };
         match target {
             Ok(target) => Ok(SignedUpload { blob, target: Some(target) }),
@@ -268,9 +285,10 @@ async fn rewrite(backend: &Backend, from: &Path, blob: &Blob) -> Result<(), Blob
     announced.check(writer.finish().await?).map(drop)
 }
 
-async fn sign(s3: &Signing, blob: &Blob, ttl: Duration) -> object_store::Result<Target> {
+async fn sign(s3: &Signing, blob: &Blob, ttl: Duration, parts: PartRule) -> object_store::Result<Target> {
+    let PartRule { single_max, part_bytes } = parts;
     let (size, path) = (blob.size.unwrap_or(0), s3.path(&object::staged(blob.id)));
-    if size <= SINGLE_MAX {
+    if size <= single_max {
         let digest = blob.digest.unwrap_or(Sha256Digest([0; 32]));
         let options = put_options(digest);
         let url = s3.service.signed_url_opts(Method::PUT, &path, ttl, &options).await?;
@@ -279,7 +297,7 @@ async fn sign(s3: &Signing, blob: &Blob, ttl: Duration) -> object_store::Result<
         return Ok(Target::Request { url: url.to_string(), headers: headers.collect() });
     }
     let upload_id = s3.service.create_multipart(&path).await?;
-    let part_bytes = PART_BYTES.max(size.div_ceil(PARTS_MAX));
+    let part_bytes = part_bytes.max(size.div_ceil(PARTS_MAX));
     let mut parts = Vec::new();
     for (place, offset) in (0..size).step_by(usize::try_from(part_bytes).unwrap_or(usize::MAX)).enumerate() {
         let number = place + 1;

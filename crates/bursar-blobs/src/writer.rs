@@ -11,7 +11,7 @@ use crate::backend::Backend;
 use crate::error::BackendError;
 
 /// The parts of one object that are written at the same time.
-const PARTS_AT_ONCE: usize = 2;
+pub(crate) const PARTS_AT_ONCE: usize = 2;
 /// The first bytes of an object that are kept, to recognize its type.
 pub(crate) const HEAD_BYTES: usize = 512;
 

@@ -196,8 +196,9 @@ impl Backend {
         if self.s3.is_none() {
             return MIB as usize;
         }
-        let needed = size.unwrap_or(0).div_ceil(9_999).div_ceil(MIB) * MIB;
-        needed.clamp(8 * MIB, 64 * MIB) as usize
+        let Some(size) = size else { return 8 * MIB as usize };
+        let needed = size.div_ceil(9_999).div_ceil(MIB) * MIB;
+        needed.clamp(5 * MIB, 64 * MIB) as usize
     }
 }
 
