@@ -5,6 +5,7 @@
 mod backup;
 mod dev;
 mod hostile_clients;
+mod large_blob;
 mod log;
 mod many_streams;
 mod node_failure;

@@ -128,6 +128,45 @@ impl Process {
         self.send(token, method, path, body).answer()
     }
 
+    /// Uploads bytes that are made one block after the other.
+    pub(crate) fn upload(
+        &self,
+        token: &str,
+        path: &str,
+        length: usize,
+        blocks: impl IntoIterator<Item = Vec<u8>>,
+    ) -> (u16, Value) {
+        let mut stream = self.begin(token, "POST", path, &format!("Content-Length: {length}\r\n"));
+        for block in blocks {
+            stream.write_all(&block).unwrap();
+        }
+        PendingResponse(BufReader::new(stream)).answer()
+    }
+
+    /// Downloads bytes, or a range of them, and passes them on as they arrive. Returns the status.
+    pub(crate) fn download(&self, token: &str, path: &str, range: Option<&str>, mut each: impl FnMut(&[u8])) -> u16 {
+        let range = range.map(|range| format!("Range: {range}\r\n")).unwrap_or_default();
+        let mut response = PendingResponse(BufReader::new(self.begin(token, "GET", path, &range)));
+        let status = response.head();
+        let mut bytes = vec![0; 1 << 18];
+        loop {
+            match response.0.read(&mut bytes).unwrap() {
+                0 => return status,
+                read => each(&bytes[..read]),
+            }
+        }
+    }
+
+    fn begin(&self, token: &str, method: &str, path: &str, headers: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n{headers}Connection: close\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        stream
+    }
+
     /// Waits until a request waits for jobs: only then does the node watch for wake-ups.
     pub(crate) fn wait_for_lease_waiter(&self, token: &str) {
         let began = now();
