@@ -110,7 +110,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("blob gc", &["bursar blob gc", "bursar blob gc --yes"]),
     ("blob orphans", &["bursar blob orphans"]),
     ("blob move", &["bursar blob move --to s3"]),
-    ("blob list", &["bursar blob list --namespace media --newest"]),
+    ("blob list", &["bursar blob list --namespace media --newest", "bursar blob list --state deleted"]),
     ("blob show", &["bursar blob show $BLOB"]),
     ("blob delete", &["bursar blob delete $BLOB --reason 'replaced'"]),
     ("blob restore", &["bursar blob restore $BLOB"]),

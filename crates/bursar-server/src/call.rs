@@ -9,6 +9,8 @@ use bursar::{
     Queue, Referrer, Request, ScheduleName, Scope, Tenant, WorkerId,
 };
 use bursar_blobs::BodyStream;
+use bytes::Bytes;
+use futures_util::StreamExt;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 
@@ -48,7 +50,13 @@ pub(crate) struct Streamed<P = (), Q = NoFields> {
 impl<P, Q> Streamed<P, Q> {
     /// Returns the body as a stream that fails if it arrives too slowly.
     pub(crate) fn stream(body: Body, headers: &HeaderMap, call: &Call) -> BodyStream {
-        paced(body, headers, call.app.limits.min_pace())
+        let app = call.app.clone();
+        let counted = move |bytes: &Result<Bytes, _>| {
+            if let Ok(bytes) = bytes {
+                app.metrics.blobs.received(bytes.len());
+            }
+        };
+        paced(body, headers, call.app.limits.min_pace()).inspect(counted).boxed()
     }
 }
 

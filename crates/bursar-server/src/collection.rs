@@ -14,9 +14,14 @@ pub(crate) async fn run(app: Arc<App>) {
         tokio::time::sleep(app.limits.collection).await;
         loop {
             match blobs.collect(&app.bursar, STEP, false).await {
-                Ok(report) if report.more && report.collected > 0 => continue,
-                Ok(_) => break,
+                Ok(report) => {
+                    app.metrics.blobs.collected(report.collected);
+                    if !report.more || report.collected == 0 {
+                        break;
+                    }
+                }
                 Err(error) => {
+                    app.metrics.blobs.collection_failed();
                     tracing::warn!(%error, "collecting blobs failed, retrying");
                     break;
                 }

@@ -19,7 +19,7 @@ const COUNT_TIMEOUT: Duration = Duration::from_secs(2);
 const SECONDS: [f64; 10] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0];
 
 /// Every metric: name, Prometheus type, help text.
-const METRICS: [(&str, &str, &str); 40] = [
+const METRICS: [(&str, &str, &str); 45] = [
     ("bursar_build_info", "gauge", "Always 1; the label `version` is the version of Bursar."),
     ("bursar_http_requests_total", "counter", "HTTP requests answered, by method, route and status."),
     (
@@ -85,6 +85,23 @@ const METRICS: [(&str, &str, &str); 40] = [
     ("bursar_rings_total", "counter", "Wake-up notifications sent to other nodes."),
     ("bursar_event_listeners", "gauge", "Open event streams."),
     ("bursar_event_listeners_dropped_total", "counter", "Event streams closed because their client read too slowly."),
+    (
+        "bursar_blob_uploads_total",
+        "counter",
+        "Uploads that ended with a blob on this node; `result` is `stored`, or `found` if the bytes were there already.",
+    ),
+    ("bursar_blob_received_bytes_total", "counter", "Bytes of uploads that this node received, also of failed ones."),
+    (
+        "bursar_blob_sent_bytes_total",
+        "counter",
+        "Bytes of blobs that this node sent; redirected downloads do not count.",
+    ),
+    ("bursar_blob_collected_total", "counter", "Blobs whose bytes this node deleted because nothing needed them."),
+    (
+        "bursar_blob_collection_failures_total",
+        "counter",
+        "Collections in the background that failed on this node and are tried again.",
+    ),
     ("bursar_limit_requests", "gauge", "Limit on running requests (`limits.requests`)."),
     ("bursar_limit_waiting", "gauge", "Limit on waiting requests (`limits.waiting`)."),
     ("bursar_limit_connections", "gauge", "Limit on connections (`limits.connections`)."),
@@ -112,6 +129,46 @@ pub(crate) struct Metrics {
     connections: AtomicU64,
     listeners: AtomicU64,
     dropped: AtomicU64,
+    pub(crate) blobs: BlobMetrics,
+}
+
+/// Counters of blobs since the start of the server.
+#[derive(Default)]
+pub(crate) struct BlobMetrics {
+    stored: AtomicU64,
+    found: AtomicU64,
+    received_bytes: AtomicU64,
+    sent_bytes: AtomicU64,
+    collected: AtomicU64,
+    collection_failures: AtomicU64,
+}
+
+impl BlobMetrics {
+    /// Counts an upload that ended with a blob; `found` if the bytes were there already.
+    pub(crate) fn uploaded(&self, found: bool) {
+        let count = if found { &self.found } else { &self.stored };
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts bytes of an upload.
+    pub(crate) fn received(&self, bytes: usize) {
+        self.received_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Counts bytes of a download.
+    pub(crate) fn sent(&self, bytes: usize) {
+        self.sent_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Counts blobs that were collected.
+    pub(crate) fn collected(&self, blobs: usize) {
+        self.collected.fetch_add(blobs as u64, Ordering::Relaxed);
+    }
+
+    /// Counts a collection that failed.
+    pub(crate) fn collection_failed(&self) {
+        self.collection_failures.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 impl Metrics {
@@ -206,6 +263,14 @@ fn server_metrics(app: &App, page: &mut Page) {
     page.value("bursar_denied_total", load(&metrics.denied));
     page.value("bursar_event_listeners", load(&metrics.listeners));
     page.value("bursar_event_listeners_dropped_total", load(&metrics.dropped));
+    let blobs = &metrics.blobs;
+    page.family("bursar_blob_uploads_total");
+    page.sample("bursar_blob_uploads_total", "result=\"stored\"", load(&blobs.stored));
+    page.sample("bursar_blob_uploads_total", "result=\"found\"", load(&blobs.found));
+    page.value("bursar_blob_received_bytes_total", load(&blobs.received_bytes));
+    page.value("bursar_blob_sent_bytes_total", load(&blobs.sent_bytes));
+    page.value("bursar_blob_collected_total", load(&blobs.collected));
+    page.value("bursar_blob_collection_failures_total", load(&blobs.collection_failures));
 }
 
 fn engine_metrics(app: &App, page: &mut Page) {

@@ -20,7 +20,7 @@ use std::time::Duration;
 use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequestParts, RawPathParams, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
 use bursar::{Context, IdempotencyKey};
 use bytes::Bytes;
@@ -44,8 +44,8 @@ use crate::route::{AuthorizedRequest, Route};
 use crate::trace::Trace;
 use crate::wire::problem::{Kind, Problem};
 
-/// Bytes reserved for a request whose handler reads a stream.
-const UPLOAD_BYTES: usize = 1 << 20;
+/// The least bytes reserved for a request whose handler reads a stream.
+const UPLOAD_BYTES_MIN: usize = 64 << 10;
 /// Bytes reserved for a request whose handler answers with a stream: one piece that is read ahead.
 const DOWNLOAD_BYTES: usize = 256 << 10;
 
@@ -167,7 +167,7 @@ async fn answer(app: &Arc<App>, route: &Arc<Route>, request: Request, trace: &Tr
     let (body, body_reservations, stream) = match (route.streams, route.takes_body()) {
         // The handler reads the body itself, in bounded memory.
         (Some(_), takes_body) => {
-            let bytes = if takes_body { UPLOAD_BYTES } else { DOWNLOAD_BYTES };
+            let bytes = if takes_body { upload_bytes(app, &parts, &body) } else { DOWNLOAD_BYTES };
             (Bytes::new(), vec![app.bytes.reserve_or_wait(&account, bytes).await?], body)
         }
         (None, true) => {
@@ -205,6 +205,23 @@ async fn answer(app: &Arc<App>, route: &Arc<Route>, request: Request, trace: &Tr
     };
     standing.inspect(|standing| standing.tell(response.headers_mut()));
     count_response(app, route, &account, response_reservation, response)
+}
+
+/// Returns the bytes to reserve for an upload: the most that it occupies at once.
+fn upload_bytes(app: &App, parts: &Parts, body: &Body) -> usize {
+    let Some(blobs) = &app.blobs else { return UPLOAD_BYTES_MIN };
+    let length = body.size_hint().exact();
+    let media = parts.headers.get(header::CONTENT_TYPE).and_then(|media| media.to_str().ok()).unwrap_or_default();
+    let most = match length {
+        // The length of the file in a form is not known.
+        Some(length) if media.starts_with("multipart/") => {
+            blobs.upload_memory(None).min(usize::try_from(length).unwrap_or(usize::MAX))
+        }
+        // The last part of a resumable upload is put together with the others.
+        Some(_) if parts.method == Method::PATCH => blobs.upload_memory(None),
+        length => blobs.upload_memory(length),
+    };
+    most.max(UPLOAD_BYTES_MIN)
 }
 
 /// Builds the call: the caller, its tenant, and the headers that the route uses.

@@ -68,6 +68,43 @@ impl BlobStateWord {
     }
 }
 
+/// Which blobs a list has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum BlobListWord {
+    /// Those that can be read.
+    #[default]
+    Live,
+    /// Those that were deleted and can be restored.
+    Deleted,
+    /// Those whose bytes are being uploaded.
+    Pending,
+    /// All, also those whose bytes are being deleted.
+    All,
+}
+
+impl BlobListWord {
+    /// Returns its name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            BlobListWord::Live => "live",
+            BlobListWord::Deleted => "deleted",
+            BlobListWord::Pending => "pending",
+            BlobListWord::All => "all",
+        }
+    }
+
+    /// Returns whether the list has blobs in a state.
+    pub fn has(self, state: BlobStateWord) -> bool {
+        match self {
+            BlobListWord::Live => state == BlobStateWord::Live,
+            BlobListWord::Deleted => state == BlobStateWord::Deleted,
+            BlobListWord::Pending => state == BlobStateWord::Pending,
+            BlobListWord::All => true,
+        }
+    }
+}
+
 impl From<&Blob> for BlobAnswer {
     fn from(blob: &Blob) -> BlobAnswer {
         let state = match blob.state {

@@ -4,12 +4,12 @@ mod transfer;
 
 use bursar::{Backend, BlobId, KeyId, Namespace, Referrer, Sha256Digest, Span};
 use bursar_client::BlobQuery;
-use bursar_wire::blob::BlobAnswer;
+use bursar_wire::blob::{BlobAnswer, BlobListWord};
 use bursar_wire::problem::Problem;
 use bursar_wire::upload::{
     GcAnswer, GcBody, LinkAct, LinkBody, OrphansAnswer, OrphansBody, RelocateAnswer, RelocateBody,
 };
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 
 use self::transfer::size;
@@ -26,7 +26,7 @@ pub(crate) enum Blobs {
     Put(Put),
     /// Download a blob to a file, or to standard output for `-`
     Get(Get),
-    /// List blobs in any state
+    /// List blobs
     List(List),
     /// Show what is known about a blob
     Show {
@@ -139,6 +139,9 @@ pub(crate) struct List {
     /// Namespace of the blobs [default: all]
     #[arg(long, value_name = "NAME")]
     namespace: Option<Namespace>,
+    /// Which blobs to list
+    #[arg(long, value_enum, default_value_t)]
+    state: ListedState,
     /// List the newest blobs first
     #[arg(long)]
     newest: bool,
@@ -147,6 +150,31 @@ pub(crate) struct List {
     after: Option<BlobId>,
     #[command(flatten)]
     most: PageSize,
+}
+
+/// Which blobs `bursar blob list` shows.
+#[derive(Clone, Copy, Default, ValueEnum)]
+enum ListedState {
+    /// Those that can be read
+    #[default]
+    Live,
+    /// Those that were deleted and can be restored
+    Deleted,
+    /// Those that are being uploaded
+    Pending,
+    /// All, also those whose bytes are being deleted
+    All,
+}
+
+impl From<ListedState> for BlobListWord {
+    fn from(state: ListedState) -> BlobListWord {
+        match state {
+            ListedState::Live => BlobListWord::Live,
+            ListedState::Deleted => BlobListWord::Deleted,
+            ListedState::Pending => BlobListWord::Pending,
+            ListedState::All => BlobListWord::All,
+        }
+    }
 }
 
 /// A reference of the application.
@@ -307,9 +335,9 @@ async fn relocate(to: Backend, context: &Context) -> Result<(), Problem> {
 }
 
 async fn list(args: List, context: &Context) -> Result<(), Problem> {
-    let List { namespace, newest, after, most } = args;
-    let query =
-        BlobQuery { namespace, newest_first: newest, cursor: after.map(|id| id.to_string()), limit: Some(most.into()) };
+    let List { namespace, state, newest, after, most } = args;
+    let (state, cursor, limit) = (state.into(), after.map(|id| id.to_string()), Some(most.into()));
+    let query = BlobQuery { namespace, state, newest_first: newest, cursor, limit };
     let page = context.client.blobs().list(&query).await?;
     context.out.data(&*page, || {
         let rows = page.items.iter().map(|blob| {

@@ -7,7 +7,7 @@ use bursar_core::id::{BlobId, KeyId};
 use bursar_core::name::{Namespace, Referrer};
 use bursar_core::refusal::Invalid;
 use bursar_wire::Page;
-use bursar_wire::blob::BlobAnswer;
+use bursar_wire::blob::{BlobAnswer, BlobListWord};
 use bursar_wire::namespace::{NamespaceAnswer, NamespaceBody};
 use bursar_wire::upload::{
     CommitBlobBody, GcAnswer, GcBody, LinkAnswer, LinkBody, LinkInfo, OrphansAnswer, OrphansBody, PresignAnswer,
@@ -56,6 +56,8 @@ impl Client {
 pub struct BlobQuery {
     /// The namespace; `None` matches all.
     pub namespace: Option<Namespace>,
+    /// Which blobs; default: those that can be read.
+    pub state: BlobListWord,
     /// Whether the newest blobs come first; default: the oldest.
     pub newest_first: bool,
     /// The `next` of the previous page.
@@ -205,6 +207,7 @@ impl Blobs<'_> {
     pub async fn list(&self, query: &BlobQuery) -> Result<Answered<Page<BlobAnswer>>, Error> {
         let path = Path::new("/v1/blobs")
             .query("namespace", query.namespace.as_ref())
+            .query("state", Some(query.state.as_str()).filter(|_| query.state != BlobListWord::default()))
             .query("order", query.newest_first.then_some("newest"))
             .query("cursor", query.cursor.as_ref())
             .query("limit", query.limit);

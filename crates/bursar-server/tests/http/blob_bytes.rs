@@ -73,11 +73,15 @@ impl Site {
 
     /// A directory and a bucket. New blobs go to the bucket, and downloads are redirected to it if asked.
     async fn with_bucket(engine: Engine, redirect_downloads: bool) -> Site {
+        Site::with_bucket_and(engine, redirect_downloads, |blobs| blobs).await
+    }
+
+    async fn with_bucket_and(engine: Engine, redirect_downloads: bool, set: impl FnOnce(Blobs) -> Blobs) -> Site {
         let place = tempfile::tempdir().unwrap();
         let bucket = Backend::s3(&s3::settings(place.path()).await).unwrap();
         let site = Site::with(engine, |folder| {
             let backends = Backends::of(bucket).and(Backend::local(folder.join("blobs")).unwrap());
-            Settings { blobs: Some(Blobs::new(backends)), redirect_downloads, ..local(folder) }
+            Settings { blobs: Some(set(Blobs::new(backends))), redirect_downloads, ..local(folder) }
         })
         .await;
         // The service keeps its files until the test ends.
@@ -150,7 +154,7 @@ impl Site {
 
     /// Asserts that no record is live or pending, and that no bytes are left.
     async fn assert_nothing_stored(&self) {
-        let page = self.call("GET", "/v1/blobs", Value::Null).await.is(200).json();
+        let page = self.call("GET", "/v1/blobs?state=all", Value::Null).await.is(200).json();
         let states: Vec<&Value> = page["items"].as_array().unwrap().iter().map(|blob| &blob["state"]).collect();
         assert!(states.iter().all(|state| **state == "doomed"), "{states:?}");
         assert_eq!(self.files(), [""; 0], "no bytes are left");

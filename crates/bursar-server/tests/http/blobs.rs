@@ -110,6 +110,14 @@ async fn blobs_are_listed_shown_deleted_and_restored(server: TestServer) {
         let shown = meta().await;
         assert_eq!((&shown["state"], shown["deleted_at"].is_string()), (&json!("deleted"), true));
     }
+    // A list has what can be read, unless it asks for more.
+    assert_eq!(ids(&list("").await), made[1..]);
+    assert_eq!(ids(&list("state=deleted").await), made[..1]);
+    assert_eq!(ids(&list("state=all&limit=2").await), made[..2]);
+    assert_eq!(ids(&list("state=pending").await), [""; 0]);
+    assert_eq!(call("GET", "/v1/blobs?state=doomed", Value::Null).await.is(400).json()["field"], "state");
+    let page = list("limit=1").await;
+    assert_eq!(ids(&page), made[1..2], "a deleted blob takes no room on a page");
     assert_eq!(call("PUT", &format!("/v1/blobs/{id}/references/a"), json!({})).await.is(404).problem(), "not-found");
     for _ in 0..2 {
         let restored = call("POST", &format!("/v1/blobs/{id}/restore"), json!({})).await.is(200).json();

@@ -2270,6 +2270,9 @@ class WorkerSeenAnswer(TypedDict):
 BackoffWord: TypeAlias = Literal["exponential", "fixed", "list"]
 """How the delay before the next attempt is chosen."""
 
+BlobListWord: TypeAlias = Literal["live", "deleted", "pending", "all"]
+"""Which blobs a list has."""
+
 BlobStateWord: TypeAlias = Literal["pending", "live", "deleted", "doomed"]
 """The state of a blob."""
 

@@ -131,7 +131,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List blobs in any state, in the order they were created */
+        /** List blobs in the order they were created; without `state`, those that can be read */
         get: operations["get_blobs"];
         put?: never;
         /**
@@ -1992,6 +1992,8 @@ export interface components {
              */
             write?: components["schemas"]["Pattern"][];
         };
+        /** @description Which blobs a list has. */
+        BlobListWord: "live" | "deleted" | "pending" | "all";
         /** @description The state of a blob. */
         BlobStateWord: "pending" | "live" | "deleted" | "doomed";
         /** @description The current state of a budget: the answer of `GET /v1/budgets/{scope}`. */
@@ -5043,6 +5045,7 @@ export type BeatItem = components['schemas']['BeatItem'];
 export type BeatenAnswer = components['schemas']['BeatenAnswer'];
 export type BlobAnswer = components['schemas']['BlobAnswer'];
 export type BlobCapabilities = components['schemas']['BlobCapabilities'];
+export type BlobListWord = components['schemas']['BlobListWord'];
 export type BlobStateWord = components['schemas']['BlobStateWord'];
 export type BudgetAnswer = components['schemas']['BudgetAnswer'];
 export type BudgetBody = components['schemas']['BudgetBody'];
@@ -5489,6 +5492,11 @@ export interface operations {
                  * @example newest
                  */
                 order?: components["schemas"]["ListOrder"];
+                /**
+                 * @description Which blobs: `live`, `deleted`, `pending` or `all`. Default: `live`.
+                 * @example queued
+                 */
+                state?: components["schemas"]["BlobListWord"];
             };
             header?: {
                 /**

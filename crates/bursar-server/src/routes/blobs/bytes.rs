@@ -1,5 +1,7 @@
 //! Routes that carry the bytes of blobs: uploads and downloads.
 
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -9,6 +11,7 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use bursar::{Blob, BlobId, Namespace, Payload, Sha256Digest};
 use bursar_blobs::serve::{Conditions, Served, entity_tag, serve};
 use bursar_blobs::{BlobError, BodyStream, NewBlob, Stored, disposition};
+use bytes::Bytes;
 use futures_util::StreamExt;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -24,8 +27,10 @@ use crate::wire::blob::BlobAnswer;
 use crate::wire::problem::{Kind, Problem};
 
 const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
-/// The most bytes of the text fields of a form.
-const FORM_TEXT_MAX: u64 = 64 << 10;
+/// The most bytes of a form before its file: text fields, and the heads of its parts.
+const FORM_TEXT_MAX: usize = 64 << 10;
+/// The most bytes that the parser of forms is given at once while it looks for the file.
+const FORM_PIECE: usize = 8 << 10;
 /// How long the address is valid that a download is redirected to.
 const REDIRECT_TTL: Duration = Duration::from_secs(60);
 
@@ -88,7 +93,7 @@ async fn upload(input: Streamed<(), UploadQuery>) -> Result<Created<BlobAnswer>,
     let digest = repr_digest(&headers)?;
     let stream = Streamed::<()>::stream(body, &headers, &call);
     let (new, stream) = match boundary {
-        Some(boundary) => form(&call, query, digest, multer::Multipart::new(end_later(stream), boundary)).await?,
+        Some(boundary) => form(&call, query, digest, &boundary, stream).await?,
         None => {
             let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
             let new = NewBlob {
@@ -103,6 +108,7 @@ async fn upload(input: Streamed<(), UploadQuery>) -> Result<Created<BlobAnswer>,
         }
     };
     let stored = blobs.put(&call.bursar(), new, stream).await.map_err(blob_problem)?;
+    call.app.metrics.blobs.uploaded(stored.found);
     Ok(created(&stored))
 }
 
@@ -122,11 +128,52 @@ pub(super) fn created(stored: &Stored) -> Created<BlobAnswer> {
     Created { answer, location, replayed: false }
 }
 
-/// Returns the same bytes, with an end that comes one poll after the last of them. The parser of forms takes a short body for
-/// incomplete if the bytes and the end arrive between two polls of its own.
-fn end_later(body: BodyStream) -> BodyStream {
-    let end = futures_util::stream::once(tokio::task::yield_now());
-    body.chain(end.filter_map(async |()| None)).boxed()
+/// How many bytes of a form may still come before its file begins; `None` once it has.
+type FormText = Arc<Mutex<Option<usize>>>;
+
+/// The text fields of a form are too long.
+#[derive(Debug, thiserror::Error)]
+#[error("the form has more than {FORM_TEXT_MAX} bytes before its part `file`")]
+struct FormTextTooLong;
+
+/// Returns the bytes of a form, one piece a poll. The parser of forms reads its stream until there is nothing to read, and keeps all of
+/// that in memory; it also keeps the head of a part until it is complete, and takes a short body for incomplete if the last bytes and the
+/// end arrive between two polls of its own.
+fn form_pieces(mut body: BodyStream, text: FormText) -> BodyStream {
+    let mut rest = Bytes::new();
+    let mut given = false;
+    let next = move |context: &mut std::task::Context<'_>| {
+        if std::mem::take(&mut given) {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        if rest.is_empty() {
+            match std::task::ready!(body.poll_next_unpin(context)) {
+                Some(Ok(bytes)) => rest = bytes,
+                ended => return Poll::Ready(ended),
+            }
+        }
+        given = true;
+        let mut text = text.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(left) = text.as_mut() else { return Poll::Ready(Some(Ok(std::mem::take(&mut rest)))) };
+        let piece = rest.split_to(rest.len().min(FORM_PIECE));
+        if piece.len() > *left {
+            return Poll::Ready(Some(Err(FormTextTooLong.into())));
+        }
+        *left -= piece.len();
+        Poll::Ready(Some(Ok(piece)))
+    };
+    futures_util::stream::poll_fn(next).boxed()
+}
+
+/// Tells why a form cannot be read.
+fn broken_form(error: multer::Error) -> Problem {
+    match error {
+        multer::Error::StreamReadFailed(source) if source.is::<FormTextTooLong>() => {
+            Problem::new(Kind::TooLarge, source.to_string())
+        }
+        error => Problem::invalid("body".into(), format!("the form cannot be read: {error}")),
+    }
 }
 
 /// Reads the text fields of a form, up to the file.
@@ -134,16 +181,20 @@ async fn form(
     call: &Call,
     mut query: UploadQuery,
     digest: Option<Sha256Digest>,
-    mut form: multer::Multipart<'static>,
+    boundary: &str,
+    body: BodyStream,
 ) -> Result<(NewBlob, BodyStream), Problem> {
-    let broken = |error: multer::Error| Problem::invalid("body".into(), format!("the form cannot be read: {error}"));
-    let mut left = FORM_TEXT_MAX;
+    // What is read ahead of the file counts too.
+    let text = FormText::new(Mutex::new(Some(FORM_TEXT_MAX + FORM_PIECE)));
+    let mut form = multer::Multipart::new(form_pieces(body, text.clone()), boundary);
+    let mut texts = 0;
     loop {
-        let Some(mut field) = form.next_field().await.map_err(broken)? else {
+        let Some(mut field) = form.next_field().await.map_err(broken_form)? else {
             return Err(Problem::invalid("file".into(), "the form has no part `file`"));
         };
         let name = field.name().unwrap_or_default().to_owned();
         if name == "file" {
+            *text.lock().unwrap_or_else(PoisonError::into_inner) = None;
             let content_type = field.content_type().map(ToString::to_string);
             let filename = query.filename.take().or_else(|| field.file_name().map(str::to_owned));
             let new = NewBlob {
@@ -156,20 +207,19 @@ async fn form(
             };
             return Ok((new, field.map(|bytes| bytes.map_err(Into::into)).boxed()));
         }
-        let mut text = Vec::new();
-        while let Some(bytes) = field.chunk().await.map_err(broken)? {
-            left = left.saturating_sub(bytes.len() as u64);
-            if left == 0 {
-                let detail = format!("the fields before `file` have more than {FORM_TEXT_MAX} bytes");
-                return Err(Problem::new(Kind::TooLarge, detail));
+        let mut value = Vec::new();
+        while let Some(bytes) = field.chunk().await.map_err(broken_form)? {
+            value.extend_from_slice(&bytes);
+            texts += bytes.len();
+            if texts > FORM_TEXT_MAX {
+                return Err(Problem::new(Kind::TooLarge, FormTextTooLong.to_string()));
             }
-            text.extend_from_slice(&bytes);
         }
-        let text = String::from_utf8(text).map_err(|_| Problem::invalid(name.clone(), "the field is not UTF-8"))?;
+        let value = String::from_utf8(value).map_err(|_| Problem::invalid(name.clone(), "the field is not UTF-8"))?;
         match name.as_str() {
-            "namespace" => query.namespace = Some(Namespace::new(text)?),
-            "filename" => query.filename = Some(text),
-            "metadata" => query.metadata = Some(text),
+            "namespace" => query.namespace = Some(Namespace::new(value)?),
+            "filename" => query.filename = Some(value),
+            "metadata" => query.metadata = Some(value),
             _ => {
                 let detail = format!("unknown field `{name}`; a form has namespace, filename and metadata, then file");
                 return Err(Problem::invalid(name, detail));
@@ -289,7 +339,13 @@ async fn bytes(call: &Call, blob: &Blob, served: Served, size: u64) -> Result<Re
         }
         got => got,
     };
-    Ok(Response::new(Body::from_stream(stream.map_err(blob_problem)?)))
+    let app = call.app.clone();
+    let stream = stream.map_err(blob_problem)?.inspect(move |bytes| {
+        if let Ok(bytes) = bytes {
+            app.metrics.blobs.sent(bytes.len());
+        }
+    });
+    Ok(Response::new(Body::from_stream(stream)))
 }
 
 fn redirect(url: &str) -> Response {
@@ -302,9 +358,13 @@ fn redirect(url: &str) -> Response {
 
 #[cfg(test)]
 mod tests {
-    use std::task::Poll;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
+
+    fn text(left: usize) -> FormText {
+        FormText::new(Mutex::new(Some(left)))
+    }
 
     #[tokio::test]
     async fn a_short_form_that_arrives_late_is_complete() {
@@ -318,14 +378,48 @@ mod tests {
                     context.waker().wake_by_ref();
                     Poll::Pending
                 }
-                2 => Poll::Ready(Some(Ok(bytes::Bytes::from_static(form)))),
+                2 => Poll::Ready(Some(Ok(Bytes::from_static(form)))),
                 _ => Poll::Ready(None),
             }
         }));
-        let mut form = multer::Multipart::new(end_later(late), "XX");
+        let mut form = multer::Multipart::new(form_pieces(late, text(FORM_TEXT_MAX)), "XX");
         let field = form.next_field().await.unwrap().unwrap();
         assert_eq!(field.bytes().await.unwrap(), "bytes");
         assert!(form.next_field().await.unwrap().is_none());
+    }
+
+    /// Returns a body that begins with some bytes and never ends, and the count of bytes that were read from it.
+    fn endless(begin: &'static str) -> (BodyStream, Arc<AtomicUsize>) {
+        const PIECE: Bytes = Bytes::from_static(&[b'x'; 100_000]);
+        let read = Arc::new(AtomicUsize::new(0));
+        let counted = read.clone();
+        let pieces = std::iter::once(Bytes::from_static(begin.as_bytes())).chain(std::iter::repeat(PIECE));
+        let pieces = pieces.inspect(move |piece| {
+            counted.fetch_add(piece.len(), Ordering::SeqCst);
+        });
+        (futures_util::stream::iter(pieces.map(Ok)).boxed(), read)
+    }
+
+    #[tokio::test]
+    async fn the_parser_of_forms_reads_no_further_than_it_must() {
+        let heads = ["", "--XX\r\nContent-Disposition: form-data; name=\"file\"; filename=\"", "--XX\r\nX-Note: "];
+        for begin in heads {
+            let (body, read) = endless(begin);
+            let mut form = multer::Multipart::new(form_pieces(body, text(FORM_TEXT_MAX)), "XX");
+            let problem = broken_form(form.next_field().await.unwrap_err());
+            assert_eq!(problem.kind, Kind::TooLarge, "{begin:?}: {}", problem.detail);
+            assert!(read.load(Ordering::SeqCst) < FORM_TEXT_MAX + 200_000, "{begin:?}");
+        }
+        let (body, read) = endless("--XX\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\n");
+        let left = text(FORM_TEXT_MAX);
+        let mut form = multer::Multipart::new(form_pieces(body, left.clone()), "XX");
+        let mut field = form.next_field().await.unwrap().unwrap();
+        *left.lock().unwrap() = None;
+        for _ in 0..100 {
+            let before = read.load(Ordering::SeqCst);
+            assert!(!field.chunk().await.unwrap().unwrap().is_empty());
+            assert!(read.load(Ordering::SeqCst) - before <= 200_000, "much of the body is in memory");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Routes that need only the records of blobs: lists, metadata, deletion, references.
 
 use axum::http::Method;
+use bursar::page::{PageFill, PageItem};
 use bursar::{BlobId, BlobOp, Namespace, Op, Referrer, page};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -14,7 +15,7 @@ use crate::reply::{NoContent, Reply};
 use crate::route::Route;
 use crate::routes::{ListOrder, ReasonQuery, cursor, page_size};
 use crate::wire::Page;
-use crate::wire::blob::BlobAnswer;
+use crate::wire::blob::{BlobAnswer, BlobListWord};
 use crate::wire::budget::ReasonBody;
 use crate::wire::problem::Problem;
 
@@ -22,8 +23,14 @@ pub(super) fn routes() -> Vec<Route> {
     let (read, write) = (Action::BlobsRead, Action::BlobsWrite);
     let reference = "/v1/blobs/{id}/references/{name}";
     vec![
-        Route::new(Method::GET, "/v1/blobs", read, "List blobs in any state, in the order they were created", list)
-            .pages(),
+        Route::new(
+            Method::GET,
+            "/v1/blobs",
+            read,
+            "List blobs in the order they were created; without `state`, those that can be read",
+            list,
+        )
+        .pages(),
         Route::new(Method::GET, "/v1/blobs/{id}/meta", read, "Get what is known about a blob", meta).carries_payloads(),
         Route::new(Method::DELETE, "/v1/blobs/{id}", write, "Delete a blob; it can be restored for a while", delete),
         Route::new(Method::POST, "/v1/blobs/{id}/restore", write, "Restore a deleted blob", restore)
@@ -41,6 +48,9 @@ struct ListQuery {
     /// The namespace of the blobs. Default: all.
     #[serde(default)]
     namespace: Option<Namespace>,
+    /// Which blobs: `live`, `deleted`, `pending` or `all`. Default: `live`.
+    #[serde(default)]
+    state: BlobListWord,
     /// Where the page begins: `next` of the previous page.
     #[serde(default)]
     cursor: Option<String>,
@@ -53,17 +63,38 @@ struct ListQuery {
     limit: Option<usize>,
 }
 
+/// The most pages of records that one request reads. A page of a list may have fewer items than its limit, and a next page.
+const READS_MAX: usize = 10;
+
 async fn list(input: Input<(), ListQuery>) -> Result<Reply<Page<BlobAnswer>>, Problem> {
-    let ListQuery { namespace, cursor: at, order, limit } = input.query;
-    let (limit, mark, namespace) = (page_size(limit)?, cursor(at.as_deref())?, namespace.as_ref());
+    let ListQuery { namespace, state, cursor: at, order, limit } = input.query;
+    let (limit, mut mark, namespace) = (page_size(limit)?, cursor(at.as_deref())?, namespace.as_ref());
     reach::check_listed(&input.call, namespace)?;
     let bursar = input.call.bursar();
-    let found = match order {
-        ListOrder::Oldest => bursar.blob_records().list(namespace, mark, limit).await?,
-        ListOrder::Newest => bursar.blob_records().newest(namespace, mark, limit).await?,
-    };
-    let items: Vec<BlobAnswer> = found.iter().map(BlobAnswer::from).collect();
-    Ok(Reply::new(Page::of(items, page::is_full(&found, limit), |blob| blob.id.to_string())))
+    let (mut items, mut fill) = (Vec::new(), PageFill::new(limit));
+    for _ in 0..READS_MAX {
+        let found = match order {
+            ListOrder::Oldest => bursar.blob_records().list(namespace, mark, limit).await?,
+            ListOrder::Newest => bursar.blob_records().newest(namespace, mark, limit).await?,
+        };
+        let more = page::is_full(&found, limit);
+        for blob in &found {
+            let answer = BlobAnswer::from(blob);
+            mark = Some(blob.id);
+            if !state.has(answer.state) {
+                continue;
+            }
+            fill.add(blob.bytes());
+            items.push(answer);
+            if fill.is_full() {
+                return Ok(Reply::new(Page { items, next: Some(blob.id.to_string()) }));
+            }
+        }
+        if !more {
+            return Ok(Reply::new(Page { items, next: None }));
+        }
+    }
+    Ok(Reply::new(Page { items, next: mark.map(|id: BlobId| id.to_string()) }))
 }
 
 async fn meta(input: Input<BlobId>) -> Result<Reply<BlobAnswer>, Problem> {

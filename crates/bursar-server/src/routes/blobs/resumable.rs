@@ -143,8 +143,11 @@ async fn resume(input: Streamed<BlobId, NoFields>) -> Result<Headers<204>, Probl
     let offset = number(&headers, &OFFSET)?;
     reach::check_writable(&call, id).await?;
     let stream = Streamed::<()>::stream(body, &headers, &call);
-    let resumed = storage(&call)?.resume(&call.bursar(), id, offset, stream).await;
-    Ok(Headers(told(&resumed.map_err(blob_problem)?)))
+    let resumed = storage(&call)?.resume(&call.bursar(), id, offset, stream).await.map_err(blob_problem)?;
+    if let Some(stored) = &resumed.stored {
+        call.app.metrics.blobs.uploaded(stored.found);
+    }
+    Ok(Headers(told(&resumed)))
 }
 
 async fn cancel(input: Streamed<BlobId, NoFields>) -> Result<Headers<204>, Problem> {

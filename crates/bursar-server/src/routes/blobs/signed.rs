@@ -89,5 +89,7 @@ async fn commit(input: Input<BlobId, NoFields, CommitBlobBody>) -> Result<Reply<
     let parts = parts.into_iter().map(|part| UploadedPart { number: part.number, etag: part.etag }).collect();
     let parts = upload_id.map(|upload_id| (upload_id, parts));
     let committed = storage(&input.call)?.commit(&input.call.bursar(), input.parameter, parts).await;
-    Ok(Reply::new(BlobAnswer::from(&committed.map_err(blob_problem)?.blob)))
+    let committed = committed.map_err(blob_problem)?;
+    input.call.app.metrics.blobs.uploaded(committed.found);
+    Ok(Reply::new(BlobAnswer::from(&committed.blob)))
 }

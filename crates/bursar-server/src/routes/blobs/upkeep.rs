@@ -39,6 +39,7 @@ async fn collect(input: Input<(), NoFields, GcBody>) -> Result<Reply<GcAnswer>, 
     let GcBody { dry_run, limit } = input.body;
     let limit = limit.unwrap_or(COLLECT_MAX);
     let report = storage(&input.call)?.collect(&input.call.bursar(), limit, dry_run).await.map_err(blob_problem)?;
+    input.call.app.metrics.blobs.collected(report.collected);
     let (due, collected, bytes) = (report.due, report.collected, report.bytes);
     Ok(Reply::new(GcAnswer { dry_run, due, collected, bytes, failed: report.failed, more: report.more }))
 }

@@ -141,6 +141,44 @@ async fn bytes_are_uploaded_to_the_bucket(engine: Engine) {
     site.stop().await;
 }
 
+/// The digest of an upload in parts is not that of its bytes, so the server reads them before it commits.
+async fn an_upload_in_parts_is_committed(engine: Engine) {
+    // No service takes shorter parts, except for the last.
+    const PART: usize = 5 << 20;
+    let site = Site::with_bucket_and(engine, false, |blobs| blobs.signing_parts(PART as u64, PART as u64)).await;
+    // Uploads the parts of bytes that may be others than those announced, and returns the blob and what commits them.
+    let upload = async |announced_bytes: &[u8], sent: &[u8]| {
+        let signed = site.call("POST", "/v1/blobs/presign", announced(announced_bytes)).await.is(200).json();
+        let mut done = Vec::new();
+        for part in signed["upload"]["parts"].as_array().unwrap() {
+            let (offset, size) = (part["offset"].as_u64().unwrap() as usize, part["size"].as_u64().unwrap() as usize);
+            let answer = send("PUT", text(part, "url"), &part["headers"], &sent[offset..offset + size]).await;
+            assert_eq!(answer.head.status, 200, "{answer:?}");
+            done.push(json!({ "number": part["number"], "etag": answer.head.header("etag").unwrap() }));
+        }
+        // The order of the parts in a commit does not matter.
+        done.reverse();
+        let id = text(&signed["blob"], "id").to_owned();
+        (id, json!({ "upload_id": signed["upload"]["upload_id"], "parts": done }))
+    };
+    let body = bytes(1, 2 * PART + 1_000);
+    let (id, parts) = upload(&body, &body).await;
+    let commit =
+        async |id: &str, parts: &Value| site.call("POST", &format!("/v1/blobs/{id}/commit"), parts.clone()).await;
+    assert_eq!(parts["parts"].as_array().unwrap().len(), 3);
+    let blob = commit(&id, &parts).await.is(200).json();
+    assert_eq!((&blob["state"], &blob["size"]), (&json!("live"), &json!(2 * PART + 1_000)));
+    assert_eq!(blob["sha256"], hex(&sha256(&body)));
+    assert_eq!(commit(&id, &parts).await.is(200).json(), blob, "a commit can be repeated");
+    assert!(site.download(&id).await == body);
+    // Other bytes than those announced never become live.
+    let (id, parts) = upload(&bytes(2, PART + 1), &body).await;
+    let refused = commit(&id, &parts).await;
+    assert!(matches!(refused.status, 400 | 409), "{refused:?}");
+    site.send("GET", &format!("/v1/blobs/{id}"), &[], b"").await.is(404);
+    site.stop().await;
+}
+
 async fn downloads_are_redirected_to_the_bucket(engine: Engine) {
     let site = Site::with_bucket(engine, true).await;
     let body = bytes(1, 100_000);
@@ -204,6 +242,7 @@ mod buckets {
     cases! {
         bytes_are_uploaded_to_the_bucket_on_sqlite: bytes_are_uploaded_to_the_bucket on Sqlite;
         bytes_are_uploaded_to_the_bucket_on_postgres: bytes_are_uploaded_to_the_bucket on Postgres;
+        an_upload_in_parts_is_committed_on_sqlite: an_upload_in_parts_is_committed on Sqlite;
         downloads_are_redirected_on_sqlite: downloads_are_redirected_to_the_bucket on Sqlite;
         downloads_are_redirected_on_postgres: downloads_are_redirected_to_the_bucket on Postgres;
         a_bucket_that_is_gone_is_a_problem_on_sqlite: a_bucket_that_is_gone_is_a_problem on Sqlite;
