@@ -1,6 +1,7 @@
 // Acts of the pages take effect and are in the journal, with who did them and why.
 
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
 import { Server, Visitor, launch } from './support.mjs';
 
@@ -294,6 +295,48 @@ describe('acts', () => {
     await visitor.submit(row.getByRole('button', { name: 'Resume' }));
     assert.ok(!(await api.get('/v1/schedules/nightly')).paused);
     await journaled('schedule', undefined, 'nightly');
+  });
+
+  test('a blob is deleted, restored and downloaded, and gets a link and a reference', async () => {
+    const id = await api.upload('cat.txt', 'text/plain', 'a cat', { namespace: 'pets', metadata: { name: 'Tom' } });
+    await visitor.open('/blobs?namespace=pets');
+    await visitor.submit(visitor.page.getByRole('link', { name: 'cat.txt' }));
+    await visitor.sees('#about', 'text/plain');
+    await visitor.act('Delete', { reason: 'a dog was wanted' });
+    assert.match(await visitor.flash(), /deleted/);
+    await journaled('blob.deleted', 'a dog was wanted', id);
+    await visitor.open('/blobs?namespace=pets');
+    await visitor.sees('#blobs', 'No blob matches');
+    await visitor.open('/blobs?namespace=pets&state=deleted');
+    await visitor.submit(visitor.page.getByRole('link', { name: 'cat.txt' }));
+    await visitor.act('Restore', { reason: 'it purrs' });
+    await journaled('blob.restored', 'it purrs', id);
+
+    await visitor.act('Create a link', { hours: '2' });
+    const address = await visitor.page.locator('#minted').innerText();
+    assert.ok(address.startsWith(`${server.url}/l/`), address);
+    assert.equal(await (await fetch(address)).text(), 'a cat');
+    await visitor.submit(visitor.page.locator('#links').getByRole('button', { name: 'Revoke' }));
+    assert.match(await visitor.flash(), /revoked/);
+    assert.equal((await fetch(address)).status, 404);
+
+    await visitor.act('Refer to it', { name: 'post:42' });
+    assert.deepEqual((await api.get(`/v1/blobs/${id}/meta`)).references, ['post:42']);
+    await visitor.submit(visitor.page.getByRole('button', { name: 'Release post:42' }));
+    assert.deepEqual((await api.get(`/v1/blobs/${id}/meta`)).references, []);
+
+    const [download] = await Promise.all([visitor.page.waitForEvent('download'), visitor.page.getByRole('link', { name: 'Download' }).click()]);
+    assert.equal(download.suggestedFilename(), 'cat.txt');
+    assert.equal(readFileSync(await download.path(), 'utf8'), 'a cat');
+  });
+
+  test('the bytes of a blob are never a page of the dashboard', async () => {
+    const id = await api.upload('evil.html', 'text/html', '<script>alert(1)</script>', { namespace: 'pets' });
+    const answer = await visitor.context.request.get(`/blobs/${id}/download`);
+    assert.equal(answer.status(), 200);
+    assert.match(answer.headers()['content-disposition'], /^attachment; filename\*=UTF-8''evil\.html$/);
+    assert.match(answer.headers()['content-security-policy'], /sandbox/);
+    assert.equal(answer.headers()['x-content-type-options'], 'nosniff');
   });
 
   test('a grant is revoked', async () => {

@@ -9,7 +9,7 @@ import { seed } from './seed.mjs';
 const WIDTHS = [390, 1440];
 /** The rules that a change of the scheme concerns: it changes colours and nothing else. */
 const OF_COLOURS = ['color-contrast', 'link-in-text-block'];
-const LISTS = ['/', '/budgets', '/jobs', '/queues', '/workers', '/schedules', '/dead', '/grants', '/journal', '/tokens', '/settings', '/search'];
+const LISTS = ['/', '/budgets', '/jobs', '/queues', '/workers', '/schedules', '/blobs', '/dead', '/grants', '/journal', '/tokens', '/settings', '/search'];
 
 /** Returns what axe calls serious or critical, one line for each element. */
 async function accessibilityFaults(page, rules = undefined) {
@@ -75,13 +75,14 @@ async function faultsOf(browser, server, paths, width) {
 }
 
 describe('pages of a busy company', () => {
-  let server, browser, paths;
+  let server, browser, paths, seeded;
   before(async () => {
     [server, browser] = await Promise.all([Server.start(), launch()]);
-    const { jobs, root, exhausted, frozen } = await seed(server);
+    seeded = await seed(server);
+    const { jobs, blobs, root, exhausted, frozen } = seeded;
     const budget = (scope) => `/budgets/${encodeURIComponent(scope)}`;
     paths = [...LISTS, budget(root), budget(exhausted), budget(frozen), budget('tokens/gateway'), '/budgets/new', '/jobs?state=dead',
-      ...Object.values(jobs).map((id) => `/jobs/${id}`), '/queues/media', '/queues/reports', '/journal?follow=1', '/search?q=a', '/tenants', '/api', '/login'];
+      ...Object.values(jobs).map((id) => `/jobs/${id}`), ...Object.values(blobs).map((id) => `/blobs/${id}`), '/queues/media', '/queues/reports', '/journal?follow=1', '/search?q=a', '/tenants', '/api', '/login'];
   });
   after(async () => {
     await browser.close();
@@ -179,6 +180,7 @@ describe('pages of a busy company', () => {
       ['/budgets', [/acme\/media/, /posted/, /held/]],
       ['/queues', [/media/, /waiting/, /running/, /dead/]],
       ['/schedules', [/nightly/, /report\.daily/, /next/, /Run now/]],
+      ['/blobs', [/harbour-at-dawn\.mov/, /video\/quicktime/, /2\.3 MiB/, /references/]],
       ['/grants', [/upload/, /alice/, /expires/, /Revoke/]],
       ['/workers', [/gpu-2/, /working/, /jobs/]],
       ['/tokens', [/dana/, /admin/, /expires/]],
@@ -194,6 +196,24 @@ describe('pages of a busy company', () => {
       }).join(' '));
       for (const word of words) assert.match(text, word, path);
     }
+    await visitor.leave();
+  });
+
+  test('a job shows the blobs that it uses and made, and a blob what refers to it', async () => {
+    const visitor = await Visitor.signedIn(browser, server);
+    await visitor.open(`/jobs/${seeded.jobs.succeeded}`);
+    const row = (name) => visitor.page.locator('#blobs tr', { has: visitor.page.getByRole('link', { name, exact: true }) }).innerText();
+    assert.match(await row('harbour-at-dawn.mov'), /uses it/);
+    assert.match(await row('harbour-at-dawn.mp4'), /made it/);
+    await visitor.submit(visitor.page.getByRole('link', { name: 'harbour-at-dawn.mp4', exact: true }));
+    await visitor.sees('#references', /1 job uses or made it/);
+    await visitor.sees('#about', /400 KiB/);
+    await visitor.open(`/blobs/${seeded.blobs.page}`);
+    await visitor.sees('h1', 'report <b>.html');
+    await visitor.sees('#references', 'report:42');
+    await visitor.open(`/blobs/${seeded.blobs.deleted}`);
+    await visitor.sees('h1', 'deleted');
+    assert.equal(await visitor.page.getByRole('link', { name: 'Download' }).count(), 0);
     await visitor.leave();
   });
 
@@ -353,7 +373,7 @@ describe('pages of an empty server', () => {
 
   test('empty pages say what to do next', async () => {
     const visitor = await Visitor.signedIn(browser, server);
-    for (const path of ['/', '/budgets', '/jobs', '/queues', '/workers', '/schedules', '/grants']) {
+    for (const path of ['/', '/budgets', '/jobs', '/queues', '/workers', '/schedules', '/blobs', '/grants']) {
       await visitor.open(path);
       const command = await visitor.page.locator('.empty .cmd code').first().innerText();
       assert.match(command, /^bursar /, path);

@@ -5,10 +5,10 @@ import { after, before, describe, test } from 'node:test';
 import { OPERATOR, Server, Visitor, launch } from './support.mjs';
 import { seed } from './seed.mjs';
 
-const EVERYTHING = ['Overview', 'Budgets', 'Jobs', 'Queues', 'Schedules', 'Dead jobs', 'Workers', 'Grants', 'Journal', 'Tokens', 'Settings'];
+const EVERYTHING = ['Overview', 'Budgets', 'Jobs', 'Queues', 'Schedules', 'Blobs', 'Dead jobs', 'Workers', 'Grants', 'Journal', 'Tokens', 'Settings'];
 const WITHOUT = (...labels) => EVERYTHING.filter((label) => !labels.includes(label));
 const PATHS = {
-  Overview: '/', Budgets: '/budgets', Jobs: '/jobs', Queues: '/queues', Schedules: '/schedules', 'Dead jobs': '/dead', Workers: '/workers',
+  Overview: '/', Budgets: '/budgets', Jobs: '/jobs', Queues: '/queues', Schedules: '/schedules', Blobs: '/blobs', 'Dead jobs': '/dead', Workers: '/workers',
   Grants: '/grants', Journal: '/journal', Tokens: '/tokens', Settings: '/settings',
 };
 
@@ -43,6 +43,8 @@ describe('roles', () => {
     [`/jobs/${seeded.jobs.dead}/retry`], [`/jobs/${seeded.jobs.dead}/discard`], [`/jobs/${seeded.jobs.queued}/cancel`],
     [`/jobs/${seeded.jobs.queued}/edit`, { priority: '9' }], ['/jobs/-/act', { act: 'retry-all', state: 'dead' }], ['/jobs/-/act', { act: 'cancel-all' }],
     ['/schedules/nightly/run'], ['/schedules/nightly/pause'], [`/grants/${seeded.grants[0].id}/revoke`],
+    [`/blobs/${seeded.blobs.made}/delete`], [`/blobs/${seeded.blobs.deleted}/restore`], [`/blobs/${seeded.blobs.made}/link`, { hours: '1' }],
+    [`/blobs/${seeded.blobs.made}/refer`, { name: 'evil' }], [`/blobs/${seeded.blobs.page}/release`, { name: 'report:42' }],
     ['/tokens/key', { name: 'evil', role: 'admin' }], ['/tokens/worker', { name: 'evil', queues: '*', kinds: '*' }], ['/settings/verify'],
   ];
 
@@ -92,7 +94,7 @@ describe('roles', () => {
   test('a viewer is offered no act', async () => {
     const visitor = await Visitor.signedIn(browser, server, seeded.keys.viewer);
     const paths = [...Object.values(PATHS).filter((path) => path !== '/tokens'), '/budgets/acme', '/budgets/acme%2Fsupport', '/queues/media',
-      '/queues/reports', ...Object.values(seeded.jobs).map((id) => `/jobs/${id}`)];
+      '/queues/reports', ...Object.values(seeded.blobs).map((id) => `/blobs/${id}`), ...Object.values(seeded.jobs).map((id) => `/jobs/${id}`)];
     for (const path of paths) {
       await visitor.open(path);
       const buttons = await visitor.page.locator('main form[method=post] button:not([type=button]), main details.menu summary').allInnerTexts();
@@ -118,7 +120,7 @@ describe('roles', () => {
     });
   }
 
-  test('a user may cancel a job and nothing else', async () => {
+  test('a user may cancel a job and change blobs, and nothing else', async () => {
     const visitor = await Visitor.signedIn(browser, server, seeded.keys.user);
     const id = await api.enqueue('embed', 'text.embed');
     await visitor.open(`/jobs/${id}`);
@@ -127,7 +129,7 @@ describe('roles', () => {
     await visitor.act('Cancel', { reason: 'by its owner' });
     assert.equal((await api.job(id)).state, 'cancelled');
     const statuses = [];
-    for (const [path, fields] of acts().filter(([path]) => !path.endsWith('/cancel'))) {
+    for (const [path, fields] of acts().filter(([path]) => !path.endsWith('/cancel') && !path.startsWith('/blobs/'))) {
       const status = await post(visitor, path, fields);
       if (status !== 403 && !(path === '/jobs/-/act' && fields.act === 'cancel-all')) statuses.push(`${path}: ${status}`);
     }

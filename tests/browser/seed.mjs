@@ -9,7 +9,8 @@ export async function seed(server, history = opening) {
   await budgets(api);
   await queues(api);
   await history(api);
-  const jobs = await jobsInEveryState(api);
+  const blobs = await uploads(api);
+  const jobs = await jobsInEveryState(api, blobs);
   const holds = await liveHolds(api);
   const grants = [];
   for (const subject of ['alice', 'bob', 'carol']) {
@@ -28,7 +29,7 @@ export async function seed(server, history = opening) {
   await api.post('/v1/budgets/acme%2Fsupport/freeze', { reason: 'invoice is disputed' });
   // What does not fit is refused.
   for (let number = 0; number < 3; number += 1) await api.send('POST', '/v1/commands', { charges: [{ scope: 'acme/research/scout', amount: CENT }] });
-  return { jobs, holds, grants, keys, root: 'acme', exhausted: 'acme/research/scout', frozen: 'acme/support' };
+  return { jobs, holds, grants, keys, blobs, root: 'acme', exhausted: 'acme/research/scout', frozen: 'acme/support' };
 }
 
 async function budgets(api) {
@@ -66,14 +67,28 @@ async function queues(api) {
   await api.put('/v1/queues/embed', { retry, rate: { amount: 600, per_ms: 60_000 }, key_concurrency: 2 });
 }
 
-async function jobsInEveryState(api) {
+/** Files: one that a job uses, one that it makes, one for an application, and a deleted one. */
+async function uploads(api) {
+  const video = Buffer.concat([Buffer.from('0000ftypqt  '), Buffer.alloc(2_500_000, 7)]);
+  const source = await api.upload('harbour-at-dawn.mov', 'video/quicktime', video, { metadata: { customer: 7, camera: 'b' } });
+  const made = await api.upload('harbour-at-dawn.mp4', 'video/mp4', Buffer.concat([Buffer.from('0000ftypisom'), Buffer.alloc(410_000, 3)]));
+  const page = await api.upload('report <b>.html', 'text/html', '<script>alert(1)</script>', { namespace: 'reports' });
+  await api.put(`/v1/blobs/${page}/references/report:42`, {});
+  const deleted = await api.upload('old.txt', 'text/plain', 'of last year', { namespace: 'reports' });
+  await api.delete(`/v1/blobs/${deleted}`);
+  return { source, made, page, deleted };
+}
+
+async function jobsInEveryState(api, blobs) {
   const ids = {};
   const payload = { asset: 'harbour-7', seconds: 8, prompt: 'a harbour at dawn, slow pan' };
   // Succeeded, with a cost.
   for (let number = 0; number < 6; number += 1) {
-    ids.succeeded = await api.order('acme/media/pixel', 40 * CENT, 'media', 'video.generate', { payload, tags: ['trial'], key: 'provider-a' });
+    const last = number === 5;
+    const used = last ? { blobs: [blobs.source] } : {};
+    ids.succeeded = await api.order('acme/media/pixel', 40 * CENT, 'media', 'video.generate', { payload, tags: ['trial'], key: 'provider-a', ...used });
     const [job] = await api.lease('media', 'video.generate', { worker: `gpu-${1 + (number % 2)}` });
-    await api.complete(job, { usage: [{ amount: (21 + number) * CENT }], result: { url: `/out/${number}.mp4` } });
+    await api.complete(job, { usage: [{ amount: (21 + number) * CENT }], result: { url: `/out/${number}.mp4` }, ...(last && { blobs: [blobs.made] }) });
   }
   // Dead, of two different errors.
   const errors = [['timeout', 'no answer from provider'], ['timeout', 'no answer from provider'], ['invalid', 'the prompt was rejected']];

@@ -40,7 +40,7 @@ describe('100,000 jobs and 10,000 budgets', () => {
   test('every page makes a bounded number of requests and is of a bounded size', async () => {
     const [job] = (await server.api().get('/v1/jobs?limit=1')).items;
     const paths = ['/', '/budgets', '/budgets/org', '/budgets/org%2F00042', '/jobs', '/jobs?state=queued&queue=queue-7&tag=bulk', `/jobs/${job.id}`,
-      '/queues', '/queues/queue-7', '/workers', '/dead', '/schedules', '/grants', '/journal', '/tokens', '/settings', '/search?q=org'];
+      '/queues', '/queues/queue-7', '/workers', '/dead', '/schedules', '/blobs', '/grants', '/journal', '/tokens', '/settings', '/search?q=org'];
     const over = [];
     for (const path of paths) {
       visitor.requests.length = 0;

@@ -166,6 +166,16 @@ export class Api {
     return (await this.post('/v1/commands', order)).jobs[0].id;
   }
 
+  /** Uploads a blob and returns its id. */
+  async upload(filename, type, bytes, { namespace = 'media', metadata = undefined } = {}) {
+    const headers = { authorization: `Bearer ${this.token}`, connection: 'close', 'content-type': type };
+    if (this.tenant) headers['bursar-tenant'] = this.tenant;
+    const query = new URLSearchParams({ namespace, filename, ...(metadata && { metadata: JSON.stringify(metadata) }) });
+    const answer = await fetch(`${this.server.url}/v1/blobs?${query}`, { method: 'POST', headers, body: bytes });
+    if (!answer.ok) throw new Error(`uploading ${filename}: ${answer.status} ${await answer.text()}`);
+    return (await answer.json()).id;
+  }
+
   /** Leases jobs of a kind. */
   async lease(queue, kind, { worker = 'gpu-1', capacity = 1 } = {}) {
     const body = { queues: [queue], kinds: [kind], worker, capacity, lease_ms: 600_000, wait_ms: 10_000 };

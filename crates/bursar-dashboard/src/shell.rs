@@ -45,6 +45,7 @@ const ENTRIES: [&[Entry]; 2] = [
             action: "schedules.read",
             icon: "M8 2a6 6 0 100 12A6 6 0 008 2M8 5v3l2 2",
         },
+        Entry { path: "/blobs", label: "Blobs", action: "blobs.read", icon: "M4 2h5l3 3v9H4zM9 2v3h3" },
         Entry { path: "/dead", label: "Dead jobs", action: "jobs.read", icon: "M4 4l8 8M12 4l-8 8" },
         Entry {
             path: "/workers",
@@ -243,6 +244,14 @@ fn message(visit: &Visit, flash: &Flash) -> Markup {
     match flash {
         Flash::Done(text) => html! { div.flash.is-ok role="status" { p { (text) } (close) } },
         Flash::Failed(text) => html! { div.flash.is-bad role="alert" { p { (text) } (close) } },
+        Flash::Link { address } => html! {
+            section.secret role="status" {
+                (close)
+                h2 { "The link" }
+                p { "Copy it now. It needs no token, and its address is not shown again." }
+                div.value { code #minted { (address) } button.btn type="button" data-copy=(address) { "Copy" } }
+            }
+        },
         Flash::Secret { name, token } => html! {
             section.secret role="status" {
                 (close)

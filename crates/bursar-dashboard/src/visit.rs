@@ -27,6 +27,8 @@ pub(crate) struct Visit {
     /// What every form of the page must send back.
     pub(crate) form_token: String,
     pub(crate) caller: Caller,
+    /// The scheme and host that the browser uses, such as `https://bursar.example`.
+    pub(crate) origin: String,
     pub(crate) now: Time,
     /// The message of the last act.
     pub(crate) flash: Option<Flash>,
@@ -47,6 +49,10 @@ pub(crate) enum Flash {
         name: String,
         token: String,
     },
+    /// The address of a new link. The cookie is like that of a new token.
+    Link {
+        address: String,
+    },
 }
 
 impl Flash {
@@ -55,6 +61,7 @@ impl Flash {
             Flash::Done(text) => format!("done {text}"),
             Flash::Failed(text) => format!("failed {text}"),
             Flash::Secret { name, token } => format!("secret {token} {name}"),
+            Flash::Link { address } => format!("link {address}"),
         }
     }
 
@@ -62,6 +69,7 @@ impl Flash {
         match text.split_once(' ')? {
             ("done", text) => Some(Flash::Done(text.to_owned())),
             ("failed", text) => Some(Flash::Failed(text.to_owned())),
+            ("link", text) => Some(Flash::Link { address: text.to_owned() }),
             ("secret", text) => {
                 let (token, name) = text.split_once(' ')?;
                 Some(Flash::Secret { name: name.to_owned(), token: token.to_owned() })
@@ -162,6 +170,7 @@ impl FromRequestParts<Shared> for Visit {
             tenant,
             form_token: session::form_token(&token),
             caller,
+            origin: origin(&parts.headers, caller),
             now: shared.api.now(),
             // A page that loads itself again leaves the message to the page that an act leads to.
             flash: match parts.headers.contains_key("bursar-refresh") {
@@ -174,6 +183,11 @@ impl FromRequestParts<Shared> for Visit {
             token,
         })
     }
+}
+
+fn origin(headers: &HeaderMap, caller: Caller) -> String {
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    format!("{}://{host}", if caller.secure { "https" } else { "http" })
 }
 
 /// Pages on which something begins, also a tenant.
@@ -266,7 +280,8 @@ mod tests {
     #[test]
     fn a_message_survives_a_round_trip() {
         let secret = Flash::Secret { name: "ann b".into(), token: "bak_x".into() };
-        for flash in [Flash::Done("3 jobs retried".into()), Flash::Failed("no".into()), secret] {
+        let link = Flash::Link { address: "https://a/l/x?y".into() };
+        for flash in [Flash::Done("3 jobs retried".into()), Flash::Failed("no".into()), secret, link] {
             assert_eq!(Flash::decode(&flash.encode()), Some(flash));
         }
         assert_eq!(Flash::decode("<script>"), None);

@@ -6,6 +6,7 @@ use axum::response::Response;
 use axum::routing::{get, post};
 use bursar_client::{JobId, JobState};
 use bursar_core::notation::{Unit, about};
+use bursar_wire::blob::BlobAnswer;
 use bursar_wire::bulk::EditBody;
 use bursar_wire::event::EventAnswer;
 use bursar_wire::hold::HoldAnswer;
@@ -14,15 +15,18 @@ use maud::{Markup, html};
 
 use crate::Shared;
 use crate::failure::Failure;
+use crate::pages::blobs;
 use crate::pages::job_rows::JobFacts;
 use crate::pages::jobs::Verb;
 use crate::pages::queues;
 use crate::shell::{self, Live, head_of};
-use crate::view::{amount, badge, form, json, list, time};
+use crate::view::{amount, badge, bytes, form, json, list, time};
 use crate::visit::{Act, Flash, Visit, encoded};
 
 /// Events shown.
 const EVENTS: usize = 100;
+/// Blobs shown.
+const BLOBS: usize = 20;
 
 pub(crate) fn routes() -> Router<Shared> {
     Router::new()
@@ -51,6 +55,7 @@ async fn show(visit: Visit, Path(id): Path<String>) -> Result<Response, Failure>
         _ => None,
     };
     let facts = JobFacts::new(queue.as_slice());
+    let blobs = blobs_of(&visit, &job, &events).await;
     let body = html! {
         (head(&visit, &job))
         div data-live #paused { @if !has_ended(&job) { (queues::paused_note(&visit, &job.queue, pause.as_ref())) } }
@@ -67,6 +72,7 @@ async fn show(visit: Visit, Path(id): Path<String>) -> Result<Response, Failure>
                 div data-live #result {
                     @if job.result.as_str() != "null" { section.card { div.card-head { h2 { "Result" } } (json::payload(&job.result)) } }
                 }
+                div data-live #blobs { @if !job.blobs.is_empty() { section.card { (blobs_card(&visit, &job, &blobs)) } } }
                 @if job.metadata.as_str() != "null" {
                     section.card { div.card-head { h2 { "Metadata" } } (json::payload(&job.metadata)) }
                 }
@@ -268,6 +274,51 @@ fn cost(visit: &Visit, job: &JobAnswer, hold: Option<&HoldAnswer>, unit: &Unit) 
                 dl.kv { @for cost in &job.cost { dt { "Spent" } dd { span.num { (amount::brief(cost.amount, unit)) } " on " (link(&cost.scope)) } } }
             }
         }
+    }
+}
+
+/// A blob of a job, and whether the job made it; `None` if that is not known.
+struct JobBlob {
+    blob: BlobAnswer,
+    made: Option<bool>,
+}
+
+/// Reads the first blobs of a job. Those that it uses are in the event that enqueued it; it made the others.
+async fn blobs_of(visit: &Visit, job: &JobAnswer, events: &[EventAnswer]) -> Vec<JobBlob> {
+    if !visit.may("blobs.read") {
+        return Vec::new();
+    }
+    let enqueued = events.iter().find(|event| event.kind == "job.enqueued");
+    let used = enqueued.map(|event| event.data.to_string());
+    let mut blobs = Vec::new();
+    for id in job.blobs.iter().take(BLOBS) {
+        // A blob that the visitor does not reach is left out.
+        if let Ok(blob) = visit.client.blobs().meta(*id).await {
+            let made = used.as_ref().map(|used| !used.contains(&id.to_string()));
+            blobs.push(JobBlob { blob: blob.into_inner(), made });
+        }
+    }
+    blobs
+}
+
+fn blobs_card(visit: &Visit, job: &JobAnswer, blobs: &[JobBlob]) -> Markup {
+    html! {
+        div.card-head { h2 { "Blobs" } span.meta { (job.blobs.len()) } }
+        div.table-wrap tabindex="0" role="region" aria-label="Blobs" {
+            table.table.stacks {
+                thead { tr { th scope="col" { "Blob" } th scope="col" { "State" } th scope="col" { "Job" } th scope="col" { "Type" } th.num scope="col" { "Size" } } }
+                tbody { @for JobBlob { blob, made } in blobs {
+                    tr {
+                        th.lead-half scope="row" { (blobs::name(visit, blob)) }
+                        td.at-end { (badge::blob(blob.state)) }
+                        td data-label="job" { @match made { Some(true) => "made it", Some(false) => "uses it", None => "refers to it" } }
+                        td data-label="type" { (blob.content_type) }
+                        td.num data-label="size" { (bytes::size(blob.size)) }
+                    }
+                } }
+            }
+        }
+        @if blobs.len() < job.blobs.len() { div.card-foot { (job.blobs.len() - blobs.len()) " more" } }
     }
 }
 

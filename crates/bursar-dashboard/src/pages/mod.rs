@@ -1,5 +1,7 @@
 //! The pages, one file each, with the acts that they offer.
 
+mod blob;
+mod blobs;
 mod budget;
 mod budgets;
 mod dead;
@@ -33,6 +35,8 @@ pub(crate) fn router() -> Router<Shared> {
         jobs::routes(),
         job::routes(),
         queues::routes(),
+        blobs::routes(),
+        blob::routes(),
         workers::routes(),
         schedules::routes(),
         dead::routes(),

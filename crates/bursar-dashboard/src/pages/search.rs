@@ -120,6 +120,7 @@ fn by_id(text: &str) -> Option<Hit> {
     let (prefix, _) = text.split_once('_').filter(|(_, rest)| rest.len() >= 20)?;
     let (path, noun) = match prefix {
         "job" => (format!("/jobs/{}", encoded(text)), "job"),
+        "blob" => (format!("/blobs/{}", encoded(text)), "blob"),
         "hold" | "cmd" | "grant" | "tx" => (format!("/journal?stream={}", encoded(text)), "events"),
         _ => return None,
     };

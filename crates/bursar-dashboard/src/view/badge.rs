@@ -1,6 +1,7 @@
 //! States: always a shape and a word.
 
 use bursar_core::job::JobState;
+use bursar_wire::blob::BlobStateWord;
 use bursar_wire::event::EventAnswer;
 use bursar_wire::window::WindowFields;
 use maud::{Markup, html};
@@ -35,6 +36,16 @@ pub(crate) fn job_word(state: JobState) -> &'static str {
 /// Shows the state of a job.
 pub(crate) fn job(state: JobState) -> Markup {
     badge(job_class(state), job_word(state))
+}
+
+/// Shows the state of a blob.
+pub(crate) fn blob(state: BlobStateWord) -> Markup {
+    match state {
+        BlobStateWord::Live => badge("ok", "live"),
+        BlobStateWord::Pending => badge("running", "being uploaded"),
+        BlobStateWord::Deleted => badge("off", "deleted"),
+        BlobStateWord::Doomed => badge("off", "being removed"),
+    }
 }
 
 /// Shows a word in the style of a state word that an answer has, such as that of a hold or a token.

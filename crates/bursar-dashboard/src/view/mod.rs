@@ -3,6 +3,7 @@
 pub(crate) mod amount;
 pub(crate) mod badge;
 pub(crate) mod bar;
+pub(crate) mod bytes;
 pub(crate) mod chart;
 pub(crate) mod form;
 pub(crate) mod json;
