@@ -239,8 +239,9 @@ mod tests {
 
     #[test]
     fn parts_count_up_to_the_first_gap_and_the_last_fence_counts() {
+        type Parts = &'static [(u64, u64, u64)];
         let part = |(offset, fence, size)| Chunk { offset, fence, size };
-        let cases: [(&[(u64, u64, u64)], &[(u64, u64, u64)]); 6] = [
+        let cases: [(Parts, Parts); 6] = [
             (&[], &[]),
             (&[(5, 1, 5)], &[]),
             (&[(0, 3, 5), (5, 5, 5), (11, 7, 5)], &[(0, 3, 5), (5, 5, 5)]),

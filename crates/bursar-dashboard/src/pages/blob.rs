@@ -110,7 +110,7 @@ fn references(visit: &Visit, blob: &BlobAnswer) -> Markup {
                 @if blob.jobs > 0 { dt { "Jobs" } dd { (blob.jobs) @if blob.jobs == 1 { " job uses or made it" } @else { " jobs use or made it" } } }
                 @for name in &blob.references {
                     dt { "Name" }
-                    dd {
+                    dd { div.acts {
                         code { (name) }
                         @if visit.may("blobs.write") {
                             form method="post" action=(visit.url(&format!("{path}/release"))) {
@@ -119,7 +119,7 @@ fn references(visit: &Visit, blob: &BlobAnswer) -> Markup {
                                 button.btn.is-small aria-label={ "Release " (name) } { "Release" }
                             }
                         }
-                    }
+                    } }
                 }
             }
         }
