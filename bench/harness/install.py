@@ -16,7 +16,7 @@ class Failed(Exception):
 def install(folder, chosen):
     """Installs the peers; returns those that failed, with the reason. The others are still measured."""
     missing = {}
-    for kind, prepare in (("node", node), ("rust", rust)):
+    for kind, prepare in (("node", node), ("rust", rust), ("python", python)):
         peers = [peer for peer in chosen if peer.kind == kind]
         if not peers:
             continue
@@ -27,10 +27,13 @@ def install(folder, chosen):
     return missing
 
 
-def node(folder, _drivers):
+def node(folder, drivers):
     """Copies the drivers next to the installed packages, because Node resolves modules from the importing file."""
     if shutil.which("npm") is None:
         raise Failed("npm is not installed")
+    if "bursar-typescript" in drivers:
+        call([BENCH.parent / "sdk" / "typescript" / "install"], BENCH)
+        call(["npm", "run", "--silent", "build"], BENCH.parent / "sdk" / "typescript")
     home = folder / "node"
     home.mkdir(exist_ok=True)
     for name in ("peers", "measure"):
@@ -46,6 +49,17 @@ def node(folder, _drivers):
     # `npm install` uses the locked versions as well and does not change the file.
     call(["npm", "install", "--no-save", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"], home)
     (home / "node_modules" / ".complete").touch()
+
+
+def python(folder, _drivers):
+    home = folder / "python"
+    installed = home / "requirements.txt"
+    if installed.exists() and filecmp.cmp(BENCH / "requirements.txt", installed, shallow=False):
+        return
+    shutil.rmtree(home, ignore_errors=True)
+    call([sys.executable, "-m", "venv", home], BENCH)
+    call([home / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check", "-r", BENCH / "requirements.txt"], BENCH)
+    shutil.copy(BENCH / "requirements.txt", installed)
 
 
 def rust(folder, drivers):

@@ -9,6 +9,7 @@ TITLES = {
     "enqueue-bulk": "Enqueue in bulk",
     "enqueue": "Enqueue one by one, durably",
     "latency": "Latency from enqueueing to the start of the job, idle",
+    "drain-sdk": "Drain empty jobs with workers of one concurrency",
     "drain-finished": "Drain with finished jobs kept",
     "drain-backlog": "Drain with a backlog",
 }
@@ -67,6 +68,8 @@ def row(line, lines):
 
 
 def ratio(line, lines):
+    if line["work"] == "drain-sdk":
+        return sdk_ratio(line, lines)
     engine = "sqlite" if line["engine"] == "sqlite" else "postgres"
     same = (own for own in lines if own["peer"] == "bursar" and (own["work"], own["engine"]) == (line["work"], engine))
     own = next(same, {}).get(figure(line["work"]))
@@ -74,6 +77,15 @@ def ratio(line, lines):
         return ""
     other = line[figure(line["work"])]
     return f"{other / own if line['work'] == 'latency' else own / other:.2f}"
+
+
+def sdk_ratio(line, lines):
+    """Returns how many times faster the SDK of the same language is."""
+    own = "bursar-python" if line["peer"] in ("procrastinate", "celery") else "bursar-typescript"
+    found = next((other for other in lines if other["work"] == line["work"] and other["peer"] == own), {})
+    if line["peer"].startswith("bursar") or not found.get("per_second"):
+        return ""
+    return f"{found['per_second'] / line['per_second']:.2f}"
 
 
 def rate(value):

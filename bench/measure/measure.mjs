@@ -64,13 +64,15 @@ function parse() {
   const number = (fallback) => ({ type: "string", default: String(fallback) });
   const options = {
     database: { type: "string" },
+    // Only for drivers of Bursar: its program, and the folder of its SDKs.
+    bursar: { type: "string" }, sdk: { type: "string" },
     jobs: number(100_000), callers: number(50), seconds: number(5), samples: number(200),
-    finished: number(0), backlog: number(0),
+    finished: number(0), backlog: number(0), concurrency: number(0),
   };
   const { values, positionals } = parseArgs({ options, allowPositionals: true });
-  const { database, ...numbers } = values;
+  const { database, bursar, sdk, ...numbers } = values;
   for (const name in numbers) numbers[name] = Number(numbers[name]);
-  return { work: positionals[0], database, ...numbers };
+  return { work: positionals[0], database, bursar, sdk, ...numbers };
 }
 
 /** The number of jobs passed to a handler, and when. */

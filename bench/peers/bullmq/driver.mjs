@@ -6,9 +6,9 @@ import { batches, inParallel, run, versionOf } from "../../measure/measure.mjs";
 const QUEUE = "work";
 const ADDED_AT_ONCE = 1_000;
 const LANES = 2;
-const CONCURRENCY = 200;
 
 run(async (ask) => {
+  const concurrency = ask.concurrency || 200;
   const { hostname: host, port } = new URL(ask.database);
   const connection = { host, port: Number(port), maxRetriesPerRequest: null };
   // Finished jobs are removed, which is fastest, unless the measurement is about kept jobs.
@@ -25,7 +25,7 @@ run(async (ask) => {
       version: versionOf("bullmq"),
       engine: "redis",
       settings: {
-        drain: `appendfsync always, concurrency ${CONCURRENCY}, ${removeOnComplete ? "done jobs removed" : "done jobs kept"}`,
+        drain: `appendfsync always, concurrency ${concurrency}, ${removeOnComplete ? "done jobs removed" : "done jobs kept"}`,
         "enqueue-bulk": `appendfsync always, ${LANES} lanes of addBulk(${ADDED_AT_ONCE})`,
         enqueue: "appendfsync always, one connection, pipelined",
         latency: "appendfsync always",
@@ -35,7 +35,7 @@ run(async (ask) => {
       queue.addBulk(numbers.map((n) => ({ name: "nothing", data: { n } })))),
     enqueue: () => queue.add("nothing", { n: 1 }),
     start: async (handed) => {
-      const worker = new Worker(QUEUE, async () => handed(1), { connection, concurrency: CONCURRENCY });
+      const worker = new Worker(QUEUE, async () => handed(1), { connection, concurrency });
       worker.on("error", (error) => { throw error; });
       await worker.waitUntilReady();
       return worker;

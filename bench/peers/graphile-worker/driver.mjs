@@ -8,10 +8,11 @@ const ADDED_AT_ONCE = 5_000;
 const LANES = 2;
 
 run(async (ask) => {
+  const concurrentJobs = ask.concurrency || 24;
   const settings = {
     logger: quiet,
     connectionString: ask.database,
-    concurrentJobs: 24,
+    concurrentJobs,
     maxPoolSize: 25,
     localQueue: { size: 500 },
     completeJobBatchDelay: 0,
@@ -26,10 +27,10 @@ run(async (ask) => {
       version: versionOf("graphile-worker"),
       engine: "postgres",
       settings: {
-        drain: "concurrentJobs 24, localQueue 500, completeJobBatchDelay 0",
+        drain: `concurrentJobs ${concurrentJobs}, localQueue 500, completeJobBatchDelay 0`,
         "enqueue-bulk": `${LANES} lanes of addJobs(${ADDED_AT_ONCE})`,
         enqueue: "one connection per caller",
-        latency: "concurrentJobs 24, localQueue 500, completeJobBatchDelay 0",
+        latency: `concurrentJobs ${concurrentJobs}, localQueue 500, completeJobBatchDelay 0`,
       }[work],
     }),
     enqueueBulk: (jobs) => inParallel(batches(jobs, ADDED_AT_ONCE), LANES, (numbers) =>
