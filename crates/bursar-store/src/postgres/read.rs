@@ -291,12 +291,7 @@ impl Read for PostgresStore {
 
 impl PostgresStore {
     /// Reads holds in the order of their ids until the page is full.
-    async fn page_of_holds(
-        &self,
-        mut conn: Conn<'_>,
-        ids: &[HoldId],
-        limit: usize,
-    ) -> Result<Vec<Hold>, StoreError> {
+    async fn page_of_holds(&self, mut conn: Conn<'_>, ids: &[HoldId], limit: usize) -> Result<Vec<Hold>, StoreError> {
         let (mut page, mut found) = (PageFill::new(limit), Vec::new());
         for ids in ids.chunks(HOLDS_AT_ONCE) {
             let mut some: HashMap<HoldId, Hold> =

@@ -21,11 +21,12 @@ class BlobsCalls:
         limit: int | None = None,
         namespace: str | None = None,
         order: models.ListOrder | None = None,
+        state: models.BlobListWord | None = None,
     ) -> Call[models.PageOfBlobAnswer]:
         return Call(
             "GET",
             path("v1", "blobs"),
-            query=query({"cursor": cursor, "limit": limit, "namespace": namespace, "order": order}),
+            query=query({"cursor": cursor, "limit": limit, "namespace": namespace, "order": order, "state": state}),
         )
 
     @staticmethod
@@ -633,15 +634,25 @@ class Blobs:
         limit: int | None = None,
         namespace: str | None = None,
         order: models.ListOrder | None = None,
+        state: models.BlobListWord | None = None,
     ) -> models.PageOfBlobAnswer:
-        """List blobs in any state, in the order they were created."""
-        return self._sender.send(BlobsCalls.list(cursor=cursor, limit=limit, namespace=namespace, order=order))
+        """List blobs in the order they were created; without `state`, those that can be read."""
+        return self._sender.send(
+            BlobsCalls.list(cursor=cursor, limit=limit, namespace=namespace, order=order, state=state)
+        )
 
     def iterate(
-        self, *, limit: int | None = None, namespace: str | None = None, order: models.ListOrder | None = None
+        self,
+        *,
+        limit: int | None = None,
+        namespace: str | None = None,
+        order: models.ListOrder | None = None,
+        state: models.BlobListWord | None = None,
     ) -> Iterator[models.BlobAnswer]:
-        """List blobs in any state, in the order they were created: reads page after page. `limit` is the size of a page."""
-        return self._sender.pages(BlobsCalls.list(cursor=None, limit=limit, namespace=namespace, order=order))
+        """List blobs in the order they were created; without `state`, those that can be read: reads page after page. `limit` is the size of a page."""
+        return self._sender.pages(
+            BlobsCalls.list(cursor=None, limit=limit, namespace=namespace, order=order, state=state)
+        )
 
     def gc(self, **body: Unpack[models.GcBody]) -> models.GcAnswer:
         """Collect blobs that nothing needs any more."""
@@ -701,15 +712,25 @@ class AsyncBlobs:
         limit: int | None = None,
         namespace: str | None = None,
         order: models.ListOrder | None = None,
+        state: models.BlobListWord | None = None,
     ) -> models.PageOfBlobAnswer:
-        """List blobs in any state, in the order they were created."""
-        return await self._sender.send(BlobsCalls.list(cursor=cursor, limit=limit, namespace=namespace, order=order))
+        """List blobs in the order they were created; without `state`, those that can be read."""
+        return await self._sender.send(
+            BlobsCalls.list(cursor=cursor, limit=limit, namespace=namespace, order=order, state=state)
+        )
 
     def iterate(
-        self, *, limit: int | None = None, namespace: str | None = None, order: models.ListOrder | None = None
+        self,
+        *,
+        limit: int | None = None,
+        namespace: str | None = None,
+        order: models.ListOrder | None = None,
+        state: models.BlobListWord | None = None,
     ) -> AsyncIterator[models.BlobAnswer]:
-        """List blobs in any state, in the order they were created: reads page after page. `limit` is the size of a page."""
-        return self._sender.pages(BlobsCalls.list(cursor=None, limit=limit, namespace=namespace, order=order))
+        """List blobs in the order they were created; without `state`, those that can be read: reads page after page. `limit` is the size of a page."""
+        return self._sender.pages(
+            BlobsCalls.list(cursor=None, limit=limit, namespace=namespace, order=order, state=state)
+        )
 
     async def gc(self, **body: Unpack[models.GcBody]) -> models.GcAnswer:
         """Collect blobs that nothing needs any more."""
