@@ -82,7 +82,8 @@ impl History<'_> {
     fn new<'a>(stored: &[u8], scopes: &'a [Scope], rows: u64, keys: Keys) -> Result<History<'a>, BenchError> {
         let wrong = || BenchError::Failed("the stored format of holds is unknown to the history generator".into());
         let (&version, rest) = stored.split_first().ok_or_else(wrong)?;
-        let template: Hold = postcard::from_bytes(rest).map_err(|_| wrong())?;
+        let (mut template, added): (Hold, _) = postcard::take_from_bytes(rest).map_err(|_| wrong())?;
+        (template.on_expiry, template.ended_at, template.blob) = postcard::from_bytes(added).map_err(|_| wrong())?;
         let rows = i64::try_from(rows).map_err(|_| wrong())?;
         let (start, step) = (template.placed_at.micros() - REACH_MICROS, REACH_MICROS / (rows + 1));
         let mut random_ids = ScatteredIds::new(2);
@@ -100,7 +101,9 @@ impl History<'_> {
     }
 
     fn encode(&self, hold: &Hold) -> Result<Vec<u8>, BenchError> {
-        postcard::to_extend(hold, vec![self.version]).map_err(|error| BenchError::Failed(error.to_string()))
+        let failed = |error: postcard::Error| BenchError::Failed(error.to_string());
+        let row = postcard::to_extend(hold, vec![self.version]).map_err(failed)?;
+        postcard::to_extend(&(hold.on_expiry, hold.ended_at, hold.blob), row).map_err(failed)
     }
 
     fn settled(&self, number: usize) -> Result<Settled, BenchError> {
@@ -110,6 +113,7 @@ impl History<'_> {
         (hold.id, hold.placed_at) = (HoldId(id), Time::from_micros(placed_at));
         hold.expires_at = Time::from_micros(placed_at + 60_000_000);
         hold.life_until = hold.expires_at.max(hold.life_until);
+        hold.ended_at = Some(hold.placed_at);
         hold.charges.iter_mut().for_each(|charge| charge.scope = scope.clone());
         Ok(Settled { id, expires_at: hold.expires_at.micros(), data: self.encode(&hold)? })
     }

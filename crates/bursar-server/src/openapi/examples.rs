@@ -57,6 +57,7 @@ pub(super) fn query_parameter(path: &str, name: &str) -> Value {
         ("series", _) => json!(true),
         ("queue" | "namespace", _) => json!("media"),
         ("state", "/v1/holds") => json!("held"),
+        ("state", "/v1/blobs") => json!("deleted"),
         ("state", _) => json!("queued"),
         ("kind", "/v1/journal") => json!("job.succeeded"),
         ("kind", _) => json!("video.*"),

@@ -90,7 +90,7 @@ pub(super) async fn held_units_follow_the_attempts_of_a_job(world: World) {
 
 pub(super) async fn holds_are_found_by_their_ids(world: World) {
     for name in ["a", "b"] {
-        world.unit(name, "cent").await;
+        world.budget(name, &[limit(10_000, "lifetime")]).await;
     }
     let mut ids = Vec::new();
     for amount in 1..=60 {

@@ -14,9 +14,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bursar::{
-    Budget, Bursar, CredentialClass, CredentialToken, Event, GrantFault, GrantId, GrantState, HeartbeatItem, HoldState,
-    Job, JobFilter, JobId, JobKind, JobSpec, JobState, KeyId, LeaseRequest, Limit, ManualClock, Order, Payload, Queue,
-    Span, Time, Usage, Window, WorkerName,
+    Budget, Bursar, CredentialClass, CredentialToken, Event, GrantFault, GrantId, GrantState, HeartbeatItem, Hold,
+    HoldState, Job, JobFilter, JobId, JobKind, JobSpec, JobState, KeyId, LeaseRequest, Limit, ManualClock, Order,
+    Payload, Queue, Span, Time, Usage, Window, WorkerName,
 };
 use tempfile::TempDir;
 
@@ -360,7 +360,9 @@ async fn rows(bursar: &Bursar) -> Vec<String> {
     }
     for event in bursar.journal().read(0, 1_000).await.unwrap().0 {
         if let Event::HoldPlaced { hold, .. } = event.event {
-            rows.push(format!("{:?}", ledger.find(hold).await.unwrap().unwrap()));
+            // A rebuild also records when holds have ended, which version 1 did not.
+            let hold = Hold { ended_at: None, ..ledger.find(hold).await.unwrap().unwrap() };
+            rows.push(format!("{hold:?}"));
         }
     }
     let mut grants = bursar.grants().list(None, 1_000).await.unwrap();
