@@ -5494,7 +5494,7 @@ export interface operations {
                 order?: components["schemas"]["ListOrder"];
                 /**
                  * @description Which blobs: `live`, `deleted`, `pending` or `all`. Default: `live`.
-                 * @example queued
+                 * @example deleted
                  */
                 state?: components["schemas"]["BlobListWord"];
             };
