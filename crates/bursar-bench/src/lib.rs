@@ -16,6 +16,7 @@
 //! # }
 //! ```
 
+mod check;
 mod child_process;
 mod engine;
 mod error;

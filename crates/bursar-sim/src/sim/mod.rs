@@ -13,6 +13,7 @@ mod event_cursor;
 mod expect;
 mod faults;
 mod follow;
+mod holds;
 mod jobs;
 mod judge;
 mod lines;
