@@ -2,6 +2,8 @@
 .POSIX:
 SHELL = /bin/sh
 CARGO = cargo
+# The same selection as that of `cargo test`, so that nothing is compiled again with other features.
+BUILD = $(CARGO) build --workspace --all-targets --locked
 
 .PHONY: help setup check test browser sdks fmt bench-peers schemathesis attack race container
 
@@ -54,21 +56,20 @@ check: setup
 
 test: setup
 	$(CARGO) test --workspace --locked --no-fail-fast
-	$(CARGO) build --locked
+	$(BUILD)
 	tests/browser/run
 	$(MAKE) sdks
 
 # The scenarios need the virtual environment that the tests of the Python SDK create.
 sdks: setup
-	$(CARGO) build --locked
-	$(CARGO) build --locked -p bursar-client --example scenario_worker
+	$(BUILD)
 	sdk/typescript/test
 	sdk/python/test
 	tests/workers/run
 
 # CHROMIUM is the path of the browser, if it is not Debian's.
 browser: setup
-	$(CARGO) build --locked
+	$(BUILD)
 	tests/browser/run
 
 fmt:
