@@ -50,13 +50,14 @@ use serde::{Deserialize, Serialize};
 pub use self::balance::Balance;
 pub use self::due::{Bounds, Due, DueQuery, DueStep, WindowHistory};
 pub use self::line::Line;
-use crate::bounds::{WINDOW_IDLE, WINDOWS_MAX};
+use crate::bounds::{FLOW_KEPT, WINDOW_IDLE, WINDOWS_MAX};
 use crate::bucket::full;
 use crate::budget::Budget;
 use crate::context::Actor;
 use crate::id::{BatchId, HoldId};
 use crate::live::{ChargeMark, LiveCharge};
 use crate::mutant::Mutant;
+use crate::name::Scope;
 use crate::time::{Span, Time};
 use crate::window::{Window, Zone};
 
@@ -175,6 +176,15 @@ impl ScopeState {
                 balance.refill(now);
                 balance.held == 0 && balance.level == full(&balance.window)
             })
+    }
+
+    /// Returns whether its row can be deleted; the next use creates it again. It is the scope of a flow key that has been
+    /// unused for [`FLOW_KEPT`], or no event has touched it: it was created only to be locked, by a request that was refused.
+    /// No job waits or runs, nothing is held, and buckets are full. Other scopes stay, because their events are numbered.
+    pub fn is_unused(&self, scope: &Scope, now: Time) -> bool {
+        let of_key = scope.is_internal() && scope.as_str().contains('\t');
+        let unused = self.version == 0 || of_key && self.seen.after(FLOW_KEPT) <= now;
+        unused && self.line == Line::default() && self.awaited == 0 && self.is_at_rest(now)
     }
 
     /// Returns what must be read before the scope can be brought to `now`.

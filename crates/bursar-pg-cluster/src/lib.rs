@@ -224,11 +224,14 @@ fn cleaner(bin: &Path, folder: &Path) -> Child {
         cat >/dev/null
         "$@" -s -w -m immediate stop -D "$folder/data" >/dev/null 2>&1
         rm -rf "$folder""#;
-    Command::new("sh")
-        .args(["-c", script, "bursar-pg-cluster"])
-        .arg(folder)
-        .arg(stop.get_program())
-        .args(stop.get_args())
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script, "bursar-pg-cluster"]).arg(folder).arg(stop.get_program()).args(stop.get_args());
+    spawn_apart(shell)
+}
+
+/// Starts a shell that waits for the end of this process: its standard input ends then.
+fn spawn_apart(mut shell: Command) -> Child {
+    shell
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

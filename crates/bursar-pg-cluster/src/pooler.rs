@@ -1,12 +1,11 @@
 //! A throwaway PgBouncer in front of a [`Cluster`].
 
 use std::net::TcpListener;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::time::Duration;
 
-use super::{Cluster, is_root, run};
+use super::{Cluster, is_root, run, spawn_apart};
 
 const PROGRAM: &str = "/usr/sbin/pgbouncer";
 
@@ -102,17 +101,7 @@ fn spawn(folder: &Path) -> Child {
         exec 3<&0
         (cat <&3 >/dev/null; kill $$; rm -rf "$folder") &
         exec "$@" -q "$folder/pgbouncer.ini" 3<&-"#;
-    Command::new("sh")
-        .args(["-c", script, "bursar-pooler"])
-        .arg(folder)
-        .arg(PROGRAM)
-        .args(user)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        // In a process group of its own, so that Ctrl-C does not end it.
-        .process_group(0)
-        .current_dir("/")
-        .spawn()
-        .expect("a shell can be started")
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script, "bursar-pooler"]).arg(folder).arg(PROGRAM).args(user);
+    spawn_apart(shell)
 }

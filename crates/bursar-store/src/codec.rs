@@ -113,11 +113,11 @@ impl Packed for Hold {
     const WHAT: &'static str = "hold";
 
     fn append_added(&self, buffer: &mut Vec<u8>) {
-        let ended = self.ended_at.is_some() || self.blob.is_some();
-        if ended || self.on_expiry != OnExpiry::Release {
+        let more = self.ended_at.is_some() || self.blob.is_some();
+        if more || self.on_expiry != OnExpiry::Release {
             append(&self.on_expiry, buffer);
         }
-        if ended {
+        if more {
             append(&(self.ended_at, self.blob), buffer);
         }
     }

@@ -22,10 +22,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::bounds::FLOW_KEPT;
 use crate::job::{Job, JobState, QueueConfig};
 use crate::name::{FlowKey, Queue, Scope};
-use crate::scope::{Line, ScopeState};
+use crate::scope::Line;
 use crate::state::{LineKey, ScopeKey};
 use crate::time::Time;
 
@@ -69,17 +68,6 @@ impl FlowScopes {
             slots: Scope::internal(format!("bursar:slots:{queue}\t{key}")),
             rate: Scope::internal(format!("bursar:rate:{queue}\t{key}")),
         }
-    }
-}
-
-impl ScopeState {
-    /// Returns whether its row can be deleted; the next use creates it again. It is the scope of a flow key that has been
-    /// unused for [`FLOW_KEPT`], or no event has touched it: it was created only to be locked, by a request that was refused.
-    /// No job waits or runs, nothing is held, and buckets are full. Other scopes stay, because their events are numbered.
-    pub fn is_unused(&self, scope: &Scope, now: Time) -> bool {
-        let of_key = scope.is_internal() && scope.as_str().contains('\t');
-        let unused = self.version == 0 || of_key && self.seen.after(FLOW_KEPT) <= now;
-        unused && self.line == Line::default() && self.awaited == 0 && self.is_at_rest(now)
     }
 }
 

@@ -1,7 +1,6 @@
 //! Deletes old figures per minute, the counters of groups without dead jobs, unused scopes, ended holds, expired grants and old costs.
 //!
-//! The scopes of a flow key are created by its first job. They are unused when no job of the key waits or runs, its rate has refilled, and
-//! nothing has happened for a day ([`FLOW_KEPT`](bursar_core::bounds::FLOW_KEPT)). The next job creates them again.
+//! Rows are found without locks, then locked and checked again. A row that another transaction has locked is in use, and is skipped.
 
 use std::collections::{HashMap, HashSet};
 
@@ -79,8 +78,7 @@ impl PostgresStore {
         last.map(|(tenant, queue)| Ok((stored_name("tenant", tenant)?, stored_name("queue", queue)?))).transpose()
     }
 
-    /// Deletes unused scopes. Finds candidates without locks, then locks these and checks them again. A scope that another transaction has
-    /// locked is in use, and is skipped.
+    /// Deletes unused scopes.
     pub(super) async fn delete_scopes(
         &self,
         after: Option<&ScopeKey>,
@@ -140,7 +138,7 @@ impl PostgresStore {
         Ok(Forgotten { count: deleted.len(), last: last.filter(|_| full) })
     }
 
-    /// Deletes ended holds that are no longer needed. Locks the rows of the page, and skips those that another transaction has locked.
+    /// Deletes ended holds that are no longer needed.
     pub(super) async fn delete_holds(
         &self,
         after: Option<HoldId>,

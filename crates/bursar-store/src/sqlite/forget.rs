@@ -131,7 +131,9 @@ pub(super) fn holds(shared: &Shared, conn: &Connection, found: &[HoldId]) -> Res
         let id = hold.0.to_be_bytes();
         let read = |row: &Row<'_>| Hold::unpack(&row.get::<_, Vec<u8>>(0).map_err(store_error)?);
         let row = rows.all("SELECT data FROM bursar_holds WHERE id = ?1", [id], read)?.pop();
-        if row.is_some_and(|hold| is_forgettable(shared, conn, &hold).unwrap_or(false)) {
+        if let Some(hold) = row
+            && is_forgettable(shared, conn, &hold)?
+        {
             let delete = "DELETE FROM bursar_holds WHERE id = ?1";
             conn.prepare_cached(delete).and_then(|mut delete| delete.execute([id])).map_err(store_error)?;
             count += 1;

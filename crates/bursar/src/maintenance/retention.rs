@@ -76,7 +76,7 @@ pub(super) async fn remove_next(store: &Arc<dyn Store>, counts: &RemovedCounts, 
     log(remove_costs(store, counts, &mut cursors.costs, STEPS_MAX).await, "costs");
 }
 
-fn log(result: Result<(), StoreError>, what: &str) {
+fn log<T>(result: Result<T, StoreError>, what: &str) {
     if let Err(error) = result {
         tracing::warn!(%error, "deleting old {what} failed, retrying later");
     }
@@ -86,11 +86,11 @@ fn log(result: Result<(), StoreError>, what: &str) {
 pub(super) async fn remove_all(store: &Arc<dyn Store>, counts: &RemovedCounts) -> Result<(), Error> {
     remove_keys(store, counts, usize::MAX).await?;
     let mut cursors = Cursors::default();
-    while forget_figures(store, &mut cursors.figures).await.map(|()| cursors.figures.is_some())? {}
-    while remove_scopes(store, counts, &mut cursors.scopes, 1).await.map(|()| cursors.scopes.is_some())? {}
-    while remove_holds(store, counts, &mut cursors.holds, 1).await.map(|()| cursors.holds.is_some())? {}
-    while remove_grants(store, counts, &mut cursors.grants, 1).await.map(|()| cursors.grants.is_some())? {}
-    while remove_costs(store, counts, &mut cursors.costs, 1).await.map(|()| cursors.costs.is_some())? {}
+    while forget_figures(store, &mut cursors.figures).await? {}
+    while remove_scopes(store, counts, &mut cursors.scopes, 1).await? {}
+    while remove_holds(store, counts, &mut cursors.holds, 1).await? {}
+    while remove_grants(store, counts, &mut cursors.grants, 1).await? {}
+    while remove_costs(store, counts, &mut cursors.costs, 1).await? {}
     Ok(())
 }
 
@@ -105,13 +105,15 @@ async fn remove_keys(store: &Arc<dyn Store>, counts: &RemovedCounts, steps: usiz
     Ok(())
 }
 
-async fn forget_figures(store: &Arc<dyn Store>, at: &mut Option<QueueKey>) -> Result<(), StoreError> {
+/// Deletes old figures. Returns whether more queues follow.
+async fn forget_figures(store: &Arc<dyn Store>, at: &mut Option<QueueKey>) -> Result<bool, StoreError> {
     let after = at.take();
     *at = store.forget_figures(after.as_ref(), QUEUES_PAGE).await?;
-    Ok(())
+    Ok(at.is_some())
 }
 
-/// Defines a function that deletes one kind of row, step by step. After an error the next round begins at the first row.
+/// Defines a function that deletes one kind of row, step by step, and returns whether more rows follow. After an error the next round
+/// begins at the first row.
 macro_rules! remove {
     ($name:ident, $key:ty, $forget:ident, $count:ident, $after:expr) => {
         async fn $name(
@@ -119,17 +121,22 @@ macro_rules! remove {
             counts: &RemovedCounts,
             at: &mut Option<$key>,
             steps: usize,
-        ) -> Result<(), StoreError> {
+        ) -> Result<bool, StoreError> {
             for _ in 0..steps {
                 let after = at.take();
                 let Forgotten { count, last } = store.$forget($after(&after), ROWS_PAGE).await?;
                 counts.$count.fetch_add(count as u64, Ordering::Relaxed);
-                *at = last;
-                if at.is_none() || count < ROWS_PAGE / 2 {
+                // A step that deleted as many rows as it may has left some at the same place.
+                let full = count == ROWS_PAGE;
+                *at = if full { after } else { last };
+                if !full && at.is_none() {
+                    return Ok(false);
+                }
+                if count < ROWS_PAGE / 2 {
                     break;
                 }
             }
-            Ok(())
+            Ok(true)
         }
     };
 }
