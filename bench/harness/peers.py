@@ -96,4 +96,6 @@ PEERS = [
     Peer("apalis-sqlite", "apalis", "rust", "sqlite", SHORT, slow=True),
     Peer("bursar-typescript", "bursar-typescript", "node", "postgres", SDKS),
     Peer("bursar-python", "bursar-python", "python", "postgres", SDKS),
+    Peer("procrastinate", "procrastinate", "python", "postgres", SDKS, slow=True),
+    Peer("celery", "celery", "python", "redis", SDKS, slow=True),
 ]

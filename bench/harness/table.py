@@ -80,8 +80,9 @@ def ratio(line, lines):
 
 
 def sdk_ratio(line, lines):
-    """Returns how many times faster the TypeScript SDK is."""
-    found = next((other for other in lines if other["work"] == line["work"] and other["peer"] == "bursar-typescript"), {})
+    """Returns how many times faster the SDK of the same language is."""
+    own = "bursar-python" if line["peer"] in ("procrastinate", "celery") else "bursar-typescript"
+    found = next((other for other in lines if other["work"] == line["work"] and other["peer"] == own), {})
     if line["peer"].startswith("bursar") or not found.get("per_second"):
         return ""
     return f"{found['per_second'] / line['per_second']:.2f}"
