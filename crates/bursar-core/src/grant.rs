@@ -40,10 +40,10 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// Returns the last expiry of grants whose rows can be deleted: those that expired `kept` ago. Until its expiry, the row
-    /// of a redeemed grant refuses a second redemption.
-    pub fn last_forgettable_expiry(kept: Span, now: Time) -> Time {
-        now.before(kept)
+    /// Returns whether the row of a grant with this expiry can be deleted: it expired `kept` ago. Until its expiry, the row of a
+    /// redeemed grant refuses a second redemption.
+    pub fn is_forgettable(expires_at: Time, kept: Span, now: Time) -> bool {
+        expires_at <= now.before(kept)
     }
 }
 

@@ -50,7 +50,7 @@ pub use bursar_core::credential::{
     BlobCapabilities, Capabilities, CredentialClass, CredentialToken, Pattern, covered, is_credential,
 };
 pub use bursar_core::cron::Cron;
-pub use bursar_core::decide::Rules;
+pub use bursar_core::decide::{Rules, TenantRetention};
 pub use bursar_core::event::{Charged, Event, Left, Stream};
 pub use bursar_core::grant::{Grant, GrantFault, GrantState};
 pub use bursar_core::hold::{ClampedTtl, HeldCharge, Hold, HoldState, OnExpiry};

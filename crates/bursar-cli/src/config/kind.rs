@@ -3,9 +3,11 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use bursar::Span;
 use bursar_server::{JwtKey, Network, OPERATOR_BYTES_MIN};
 use tracing_subscriber::filter::Targets;
 
+use super::tenant_kept::{self, TenantsKept};
 use super::{Config, Database, Secret};
 
 /// The log levels.
@@ -24,6 +26,8 @@ pub(crate) enum Kind {
     Address(Field<SocketAddr>),
     /// Networks, separated by commas.
     Networks(Field<Vec<Network>>),
+    /// Times that the rows of single tenants are kept, separated by commas; the bounds are those of holds, grants and costs.
+    TenantsKept { bounds: [(Span, Span); 3], at: Field<TenantsKept> },
     /// Any text.
     Text(Field<Option<String>>),
     /// A public key in PEM.
@@ -67,6 +71,7 @@ impl Kind {
                 let networks = text.split(',').map(str::trim).filter(|network| !network.is_empty()).map(str::parse);
                 *at(config) = networks.collect::<Result<_, _>>().map_err(|_| invalid())?;
             }
+            Kind::TenantsKept { bounds, at } => *at(config) = tenant_kept::read(text, *bounds).ok_or_else(invalid)?,
             Kind::Text(at) => *at(config) = Some(text.to_owned()),
             Kind::Secret(_) if text.is_empty() => return Err(format!("must be {}", self.allowed())),
             Kind::Secret(at) => *at(config) = Some(Secret::new(text)),
@@ -117,6 +122,8 @@ impl Kind {
             Kind::Address(at) => at(config).to_string(),
             Kind::Networks(at) if at(config).is_empty() => return None,
             Kind::Networks(at) => at(config).iter().map(Network::to_string).collect::<Vec<_>>().join(", "),
+            Kind::TenantsKept { at, .. } if at(config).is_empty() => return None,
+            Kind::TenantsKept { at, .. } => tenant_kept::show(at(config)),
             Kind::Text(at) => return at(config).clone(),
             Kind::PublicKey(at) => return at(config).as_ref().map(|_| "(public key)".to_owned()),
             Kind::Token(at) | Kind::Key(at) | Kind::Secret(at) => {
@@ -137,6 +144,10 @@ impl Kind {
             Kind::Server(_) => "postgres://…".to_owned(),
             Kind::Address(_) => "an address such as 127.0.0.1:7440; port 0 chooses a free port".to_owned(),
             Kind::Networks(_) => "addresses or networks, separated by commas: 10.0.0.7, 192.168.0.0/16".to_owned(),
+            Kind::TenantsKept { .. } => {
+                "durations by tenant and kind (holds, grants, costs), separated by commas: acme.holds=365d, acme.costs=30d"
+                    .to_owned()
+            }
             Kind::Text(_) => "any text".to_owned(),
             Kind::PublicKey(_) => "a PEM public key: RSA with at least 2048 bits, or Ed25519".to_owned(),
             Kind::Token(_) => format!("at least {OPERATOR_BYTES_MIN} characters"),
@@ -159,6 +170,7 @@ impl Kind {
             Kind::Database(_) | Kind::Server(_) => "URL",
             Kind::Address(_) => "ADDR",
             Kind::Networks(_) => "NETWORKS",
+            Kind::TenantsKept { .. } => "TENANT.KIND=DURATION,…",
             Kind::Text(_) => "TEXT",
             Kind::PublicKey(_) => "PEM",
             Kind::Token(_) | Kind::Key(_) | Kind::Secret(_) => "SECRET",

@@ -11,6 +11,7 @@ mod fuzz;
 mod kind;
 mod secret;
 mod settings;
+mod tenant_kept;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -26,6 +27,7 @@ pub(crate) use self::flags::Flags;
 pub(crate) use self::kind::{Kind, has_password_parameter, split_password};
 pub(crate) use self::secret::{Database, Secret};
 pub(crate) use self::settings::{Setting, markdown, settings};
+use self::tenant_kept::TenantsKept;
 
 /// The default database, in the working folder.
 pub(crate) const DATABASE_DEFAULT: &str = "sqlite://bursar-data/bursar.db";
@@ -120,6 +122,7 @@ pub(crate) struct Retention {
     pub(crate) holds_kept: Duration,
     pub(crate) grants_kept: Duration,
     pub(crate) costs_kept: Duration,
+    pub(crate) tenants_kept: TenantsKept,
 }
 
 impl Default for Config {
@@ -158,6 +161,7 @@ impl Default for Config {
                 holds_kept: rules.holds_kept.into(),
                 grants_kept: rules.grants_kept.into(),
                 costs_kept: rules.costs_kept.into(),
+                tenants_kept: rules.tenants,
             },
             blobs: BlobStorage::default(),
             meter: None,
@@ -177,16 +181,16 @@ impl Config {
             direct_url: self.postgres.direct_url.as_ref().map(|url| url.url().to_owned()),
             ..PostgresOptions::default()
         };
-        let Retention { hold_ttl, hold_ttl_max, key_kept, postings_kept, holds_kept, grants_kept, costs_kept } =
-            self.rules;
+        let kept = &self.rules;
         let rules = Rules {
-            hold_ttl: hold_ttl.into(),
-            hold_ttl_max: hold_ttl_max.into(),
-            key_kept: key_kept.into(),
-            postings_kept: postings_kept.into(),
-            holds_kept: holds_kept.into(),
-            grants_kept: grants_kept.into(),
-            costs_kept: costs_kept.into(),
+            hold_ttl: kept.hold_ttl.into(),
+            hold_ttl_max: kept.hold_ttl_max.into(),
+            key_kept: kept.key_kept.into(),
+            postings_kept: kept.postings_kept.into(),
+            holds_kept: kept.holds_kept.into(),
+            grants_kept: kept.grants_kept.into(),
+            costs_kept: kept.costs_kept.into(),
+            tenants: kept.tenants_kept.clone(),
         };
         Bursar::options(url)
             .rules(rules)

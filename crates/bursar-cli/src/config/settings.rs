@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bursar::bounds;
+use bursar::{Span, bounds};
 
 use super::{Config, Kind};
 
@@ -48,7 +48,8 @@ const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 /// The longest retention, about a hundred years.
-const KEPT_MAX: u64 = 36_500 * DAY;
+const KEPT_DAYS_MAX: u64 = 36_500;
+const KEPT_MAX: u64 = KEPT_DAYS_MAX * DAY;
 
 const fn millis(least: u64, most: u64, at: fn(&mut Config) -> &mut Duration) -> Kind {
     Kind::Millis { least, most, at }
@@ -270,6 +271,18 @@ const SETTINGS: &[Setting] = &[
         "rules.costs_kept_ms",
         millis(DAY, KEPT_MAX, |c| &mut c.rules.costs_kept),
         "time that the daily costs of jobs are kept",
+    ),
+    Setting::new(
+        "rules.tenants_kept",
+        Kind::TenantsKept {
+            bounds: [
+                (Span::from_secs(60), Span::from_days(KEPT_DAYS_MAX)),
+                (Span::ZERO, Span::from_days(KEPT_DAYS_MAX)),
+                (Span::from_days(1), Span::from_days(KEPT_DAYS_MAX)),
+            ],
+            at: |c| &mut c.rules.tenants_kept,
+        },
+        "tenants whose holds, grants or costs are kept for another time than those of all tenants",
     ),
 ];
 

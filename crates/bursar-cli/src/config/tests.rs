@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use bursar::{Span, Tenant};
+
 use super::*;
 
 struct Folder(tempfile::TempDir);
@@ -84,6 +86,14 @@ fn errors_of_the_file_name_the_line_and_the_allowed_values() {
         ("migrate = 1", "bursar.toml:1: migrate must be true or false"),
         ("[log]\nlevel = \"loud\"", "bursar.toml:2: log.level is \"loud\"; it must be a level"),
         ("[log]\nformat = \"xml\"", "bursar.toml:2: log.format is \"xml\"; it must be text or json"),
+        (
+            "[rules]\ntenants_kept = \"acme.jobs=1d\"",
+            "bursar.toml:2: rules.tenants_kept is \"acme.jobs=1d\"; it must be durations",
+        ),
+        (
+            "[rules]\ntenants_kept = \"acme.costs=1h\"",
+            "bursar.toml:2: rules.tenants_kept is \"acme.costs=1h\"; it must be",
+        ),
         ("a = \n", "bursar.toml:1: "),
         ("operator_token_file = \"gone\"", "bursar.toml:1: operator_token_file: gone cannot be read"),
         ("listen = \"127.0.0.1:1\"\nlisten_file = \"bursar.toml\"", "bursar.toml: set either listen or listen_file"),
@@ -91,6 +101,20 @@ fn errors_of_the_file_name_the_line_and_the_allowed_values() {
         let error = folder.error(text);
         assert!(error.starts_with(expected), "{text:?}: {error}");
     }
+}
+
+#[test]
+fn rows_of_a_tenant_can_be_kept_for_another_time() {
+    let folder = Folder::new();
+    let text = "acme.holds=365d, a.b.grants=0s , acme.costs=1d";
+    let path = folder.file("bursar.toml", &format!("[rules]\nholds_kept_ms = 60_000\ntenants_kept = \"{text}\"\n"));
+    let mut loaded = load_from(Some(&path), &variables(&[]), &Flags::default()).unwrap();
+    let rules = &loaded.config.rules.tenants_kept;
+    let acme = &rules[&Tenant::new("acme").unwrap()];
+    assert_eq!((acme.holds, acme.grants, acme.costs), (Some(Span::from_days(365)), None, Some(Span::from_days(1))));
+    assert_eq!(rules[&Tenant::new("a.b").unwrap()].grants, Some(Span::ZERO));
+    let value = "a.b.grants=0ms, acme.holds=365d, acme.costs=1d".to_owned();
+    assert_eq!(shown(&mut loaded, "rules.tenants_kept").0, Some(value));
 }
 
 #[test]

@@ -25,6 +25,7 @@ mod lease;
 mod preconditions;
 mod queue;
 mod replay;
+mod rules;
 mod schedule;
 mod submit;
 
@@ -32,9 +33,9 @@ use std::sync::Arc;
 
 use crate::answer::{Answer, Outcome};
 use crate::apply::apply;
-use crate::bounds::LENGTH_MAX;
 use crate::decide::decision::{Decision, Stop};
 use crate::decide::replay::KeyLookup;
+pub use crate::decide::rules::{Rules, TenantRetention};
 use crate::event::{Acted, Entry, Event, KeyUse, Recorded, RecordedAction};
 use crate::id::{CommandId, IdSource};
 use crate::job::QueueConfig;
@@ -43,45 +44,7 @@ use crate::name::Queue;
 use crate::refusal::Refusal;
 use crate::request::{CheckedRequest, Op};
 use crate::state::{KeyRow, ScopeKey, Workspace};
-use crate::time::Span;
 use crate::wakes::WakeUps;
-
-/// The settings of an installation that decisions depend on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rules {
-    /// The time to live of a hold if neither the request nor a budget sets one. The longest life that budgets allow still
-    /// bounds it.
-    pub hold_ttl: Span,
-    /// The longest time to live of a hold on a budget that sets none ([`HoldPolicy::ttl_max`]). Longer requests are
-    /// lowered to it, and the answer says so.
-    ///
-    /// [`HoldPolicy::ttl_max`]: crate::budget::HoldPolicy::ttl_max
-    pub hold_ttl_max: Span,
-    /// How long idempotency keys are remembered.
-    pub key_kept: Span,
-    /// How long single postings are kept. A request that names a window which reaches further back is refused.
-    pub postings_kept: Span,
-    /// How long holds are kept after they have ended. Until then they can be read, credited and committed late.
-    pub holds_kept: Span,
-    /// How long grants and credentials are kept after they have expired.
-    pub grants_kept: Span,
-    /// How long the costs of jobs are kept.
-    pub costs_kept: Span,
-}
-
-impl Default for Rules {
-    fn default() -> Rules {
-        Rules {
-            hold_ttl: Span::from_secs(60),
-            hold_ttl_max: Span::from_secs(3_600),
-            key_kept: Span::from_days(7),
-            postings_kept: LENGTH_MAX,
-            holds_kept: Span::from_days(90),
-            grants_kept: Span::from_days(30),
-            costs_kept: Span::from_days(400),
-        }
-    }
-}
 
 /// The result of deciding one request of a batch.
 #[derive(Clone, Debug, PartialEq)]

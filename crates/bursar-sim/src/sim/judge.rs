@@ -230,7 +230,7 @@ impl Judge {
         let Some(hold) = self.model.holds.remove(&id) else {
             return self.fail("I2 conservation", format!("{id} was deleted, and the model does not know it"));
         };
-        let kept_until = hold.ended_at.map(|ended| ended + self.rules.holds_kept.micros());
+        let kept_until = hold.ended_at.map(|ended| ended + self.rules.holds_kept(&hold.tenant).micros());
         if kept_until.is_none_or(|until| until > now.micros()) {
             self.fail("the model", format!("retention: {id} was deleted at {now}, too early: {hold:?}"));
         }

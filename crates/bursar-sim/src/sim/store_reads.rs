@@ -274,7 +274,7 @@ impl Maintain for SimStore {
         self.world.step(self.node).await;
         let mut state = self.world.state();
         let now = self.world.now(&state);
-        let mut page = state.tables.forgettable_holds(after, limit, self.world.rules.holds_kept, now);
+        let mut page = state.tables.forgettable_holds(after, limit, &self.world.rules, now);
         // Rows that a transaction has locked are skipped.
         page.forgettable.retain(|hold| state.locks.is_unlocked(&Lock::Hold(*hold)));
         for hold in &page.forgettable {

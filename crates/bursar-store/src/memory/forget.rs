@@ -3,16 +3,17 @@
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
+use bursar_core::decide::Rules;
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
 use bursar_core::id::{GrantId, HoldId};
 use bursar_core::name::Tenant;
 use bursar_core::payload::Payload;
 use bursar_core::state::{IdempotencyRowKey, QueueKey, ScopeKey};
-use bursar_core::time::{Span, Time};
+use bursar_core::time::Time;
 
 use super::Tables;
-use crate::figures::first_minute_kept;
+use crate::figures::{first_day_kept, first_minute_kept};
 use crate::store::Forgotten;
 
 /// A page of holds.
@@ -67,13 +68,13 @@ impl Tables {
     }
 
     /// Returns the holds that can be deleted, among at most `limit` holds after `after`.
-    pub fn forgettable_holds(&self, after: Option<HoldId>, limit: usize, kept: Span, now: Time) -> HoldPage {
+    pub fn forgettable_holds(&self, after: Option<HoldId>, limit: usize, rules: &Rules, now: Time) -> HoldPage {
         let page: Vec<&Hold> = self.holds.range(after_id(after, HoldId(0))).map(|(_, row)| row).take(limit).collect();
         let last = page.last().filter(|_| page.len() == limit).map(|hold| hold.id);
         let forgettable = page.into_iter().filter(|hold| {
             let has_job = hold.job.is_some_and(|job| self.jobs.contains_key(&job));
             let has_blob = hold.blob.is_some_and(|blob| self.blobs.contains_key(&blob));
-            hold.is_forgettable(has_job, has_blob, kept, now)
+            hold.is_forgettable(has_job, has_blob, rules.holds_kept(&hold.tenant), now)
         });
         HoldPage { forgettable: forgettable.map(|hold| hold.id).collect(), last }
     }
@@ -87,14 +88,15 @@ impl Tables {
         &mut self,
         after: Option<GrantId>,
         limit: usize,
-        kept: Span,
+        rules: &Rules,
         now: Time,
     ) -> Forgotten<GrantId> {
         let page: Vec<GrantId> =
             self.grants.range(after_id(after, GrantId(0))).map(|(id, _)| *id).take(limit).collect();
         let before = self.grants.len();
         for id in &page {
-            if self.grants.get(id).is_some_and(|row| row.expires_at <= Grant::last_forgettable_expiry(kept, now)) {
+            let is_old = |row: &Grant| Grant::is_forgettable(row.expires_at, rules.grants_kept(&row.tenant), now);
+            if self.grants.get(id).is_some_and(is_old) {
                 self.grants.remove(id);
                 self.payloads.remove(&id.0);
             }
@@ -102,9 +104,16 @@ impl Tables {
         Forgotten { count: before - self.grants.len(), last: page.last().filter(|_| page.len() == limit).copied() }
     }
 
-    pub(super) fn forget_costs(&mut self, after: Option<&Tenant>, limit: usize, first_day: i64) -> Forgotten<Tenant> {
+    pub(super) fn forget_costs(
+        &mut self,
+        after: Option<&Tenant>,
+        limit: usize,
+        rules: &Rules,
+        now: Time,
+    ) -> Forgotten<Tenant> {
         let tenant = self.costs.keys().map(|key| &key.0).find(|tenant| after.is_none_or(|after| *tenant > after));
         let Some(tenant) = tenant.cloned() else { return Forgotten { count: 0, last: None } };
+        let first_day = first_day_kept(rules.costs_kept(&tenant), now);
         let old = self.costs.keys().filter(|key| key.0 == tenant && key.1 < first_day).take(limit);
         let old: Vec<_> = old.cloned().collect();
         for key in &old {

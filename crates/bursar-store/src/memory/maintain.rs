@@ -10,7 +10,7 @@ use bursar_core::time::Time;
 
 use super::MemoryStore;
 use crate::error::StoreError;
-use crate::figures::{DueJobs, first_day_kept};
+use crate::figures::DueJobs;
 use crate::store::{Forgotten, Health, Maintain};
 use crate::verify::Report;
 
@@ -75,19 +75,18 @@ impl Maintain for MemoryStore {
     }
 
     async fn forget_holds(&self, after: Option<HoldId>, limit: usize) -> Result<Forgotten<HoldId>, StoreError> {
-        let (kept, now, mut tables) = (self.setup.rules.holds_kept, self.clock.now(), self.tables());
-        let page = tables.forgettable_holds(after, limit, kept, now);
+        let mut tables = self.tables();
+        let page = tables.forgettable_holds(after, limit, &self.setup.rules, self.clock.now());
         page.forgettable.iter().for_each(|hold| tables.forget_hold(*hold));
         Ok(Forgotten { count: page.forgettable.len(), last: page.last })
     }
 
     async fn forget_grants(&self, after: Option<GrantId>, limit: usize) -> Result<Forgotten<GrantId>, StoreError> {
-        Ok(self.tables().forget_grants(after, limit, self.setup.rules.grants_kept, self.clock.now()))
+        Ok(self.tables().forget_grants(after, limit, &self.setup.rules, self.clock.now()))
     }
 
     async fn forget_costs(&self, after: Option<&Tenant>, limit: usize) -> Result<Forgotten<Tenant>, StoreError> {
-        let first = first_day_kept(self.setup.rules.costs_kept, self.clock.now());
-        Ok(self.tables().forget_costs(after, limit, first))
+        Ok(self.tables().forget_costs(after, limit, &self.setup.rules, self.clock.now()))
     }
 
     async fn erase_payload(&self, id: u128) -> Result<bool, StoreError> {

@@ -10,6 +10,7 @@ use bursar_core::id::{GrantId, HoldId};
 use bursar_core::name::Tenant;
 use bursar_core::scope::ScopeState;
 use bursar_core::state::{QueueKey, ScopeKey};
+use bursar_core::time::Time;
 use uuid::Uuid;
 
 use super::commit::configure_writer;
@@ -146,7 +147,7 @@ impl PostgresStore {
     ) -> Result<Forgotten<HoldId>, StoreError> {
         let mut tx = self.begin(READ_COMMITTED).await?;
         configure_writer(tx.conn(), self.options.key_patience).await.map_err(store_error)?;
-        let (kept, now) = (self.setup.rules.holds_kept, self.time(&mut tx.conn()).await?);
+        let (rules, now) = (&self.setup.rules, self.time(&mut tx.conn()).await?);
         let page = "SELECT id, CASE WHEN state <> 0 THEN data END FROM bursar.holds WHERE id > $1 ORDER BY id LIMIT $2";
         let page: Vec<(Uuid, Option<Vec<u8>>)> = sqlx::query_as(page)
             .bind(Uuid::from_u128(after.map_or(0, |hold| hold.0)))
@@ -158,7 +159,7 @@ impl PostgresStore {
         // Most of a page is too young, whatever its jobs and blobs are. A row that cannot be read is left for `verify`.
         let is_old = |data: Option<Vec<u8>>| {
             let hold = data.and_then(|data| Hold::unpack(&data).ok());
-            hold.is_some_and(|hold| hold.is_forgettable(false, false, kept, now))
+            hold.is_some_and(|hold| hold.is_forgettable(false, false, rules.holds_kept(&hold.tenant), now))
         };
         let old: Vec<Uuid> = page.into_iter().filter_map(|(id, data)| is_old(data).then_some(id)).collect();
         let mut deleted = Vec::new();
@@ -178,7 +179,7 @@ impl PostgresStore {
             let forgettable = holds.iter().filter(|hold| {
                 let has_job = hold.job.is_some_and(|job| existing.contains(&job.0));
                 let has_blob = hold.blob.is_some_and(|blob| existing.contains(&blob.0));
-                hold.is_forgettable(has_job, has_blob, kept, now)
+                hold.is_forgettable(has_job, has_blob, rules.holds_kept(&hold.tenant), now)
             });
             deleted.extend(forgettable.map(|hold| Uuid::from_u128(hold.id.0)));
             let delete = "DELETE FROM bursar.holds WHERE id = ANY ($1)";
@@ -196,17 +197,22 @@ impl PostgresStore {
     ) -> Result<Forgotten<GrantId>, StoreError> {
         let mut tx = self.begin(READ_COMMITTED).await?;
         configure_writer(tx.conn(), self.options.key_patience).await.map_err(store_error)?;
-        let expired = Grant::last_forgettable_expiry(self.setup.rules.grants_kept, self.time(&mut tx.conn()).await?);
-        let page = "SELECT id, expires_at <= $3 FROM bursar.grants WHERE id > $1 ORDER BY id LIMIT $2";
-        let page: Vec<(Uuid, bool)> = sqlx::query_as(page)
+        let now = self.time(&mut tx.conn()).await?;
+        let page = "SELECT id, expires_at, tenant FROM bursar.grants WHERE id > $1 ORDER BY id LIMIT $2";
+        let page: Vec<(Uuid, i64, String)> = sqlx::query_as(page)
             .bind(Uuid::from_u128(after.map_or(0, |grant| grant.0)))
             .bind(sql_limit(limit))
-            .bind(expired.micros())
             .fetch_all(tx.conn())
             .await
             .map_err(store_error)?;
-        let last = page.last().filter(|_| page.len() == limit).map(|(id, _)| GrantId(id.as_u128()));
-        let old: Vec<Uuid> = page.into_iter().filter(|(_, old)| *old).map(|(id, _)| id).collect();
+        let last = page.last().filter(|_| page.len() == limit).map(|(id, ..)| GrantId(id.as_u128()));
+        let mut old: Vec<Uuid> = Vec::new();
+        for (id, expires_at, tenant) in page {
+            let kept = self.setup.rules.grants_kept(&stored_name("tenant", tenant)?);
+            if Grant::is_forgettable(Time::from_micros(expires_at), kept, now) {
+                old.push(id);
+            }
+        }
         let mut deleted: Vec<(Uuid,)> = Vec::new();
         if !old.is_empty() {
             let delete = "DELETE FROM bursar.grants WHERE ctid = ANY (ARRAY(
@@ -229,7 +235,7 @@ impl PostgresStore {
     ) -> Result<Forgotten<Tenant>, StoreError> {
         let mut tx = self.begin(READ_COMMITTED).await?;
         configure_writer(tx.conn(), self.options.key_patience).await.map_err(store_error)?;
-        let first = first_day_kept(self.setup.rules.costs_kept, self.time(&mut tx.conn()).await?);
+        let now = self.time(&mut tx.conn()).await?;
         let tenant = "SELECT tenant FROM bursar.costs WHERE tenant > $1 ORDER BY tenant LIMIT 1";
         let tenant: Option<(String,)> = sqlx::query_as(tenant)
             .bind(after.map_or("", Tenant::as_str))
@@ -237,11 +243,13 @@ impl PostgresStore {
             .await
             .map_err(store_error)?;
         let Some((tenant,)) = tenant else { return Ok(Forgotten { count: 0, last: None }) };
+        let tenant: Tenant = stored_name("tenant", tenant)?;
+        let first = first_day_kept(self.setup.rules.costs_kept(&tenant), now);
         let delete = "DELETE FROM bursar.costs WHERE ctid = ANY (ARRAY(
             SELECT c.ctid FROM bursar.costs c WHERE c.tenant = $1 AND c.day < $2 ORDER BY c.day LIMIT $3
             FOR UPDATE SKIP LOCKED))";
         let deleted = sqlx::query(delete)
-            .bind(&tenant)
+            .bind(tenant.as_str())
             .bind(first)
             .bind(sql_limit(limit))
             .execute(tx.conn())
@@ -249,7 +257,7 @@ impl PostgresStore {
             .map_err(store_error)?;
         tx.commit().await.map_err(store_error)?;
         let count = usize::try_from(deleted.rows_affected()).unwrap_or(usize::MAX);
-        Ok(Forgotten { count, last: Some(stored_name("tenant", tenant)?) })
+        Ok(Forgotten { count, last: Some(tenant) })
     }
 }
 

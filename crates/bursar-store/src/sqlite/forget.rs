@@ -7,6 +7,7 @@ use bursar_core::id::{GrantId, HoldId};
 use bursar_core::name::Tenant;
 use bursar_core::scope::ScopeState;
 use bursar_core::state::{QueueKey, ScopeKey};
+use bursar_core::time::Time;
 use rusqlite::{Connection, Row, params};
 
 use super::read::scope_key;
@@ -14,7 +15,7 @@ use super::rows::get_id;
 use super::writer::Shared;
 use crate::codec::{Packed, stored_name};
 use crate::error::StoreError;
-use crate::figures::{first_day_kept, first_minute_kept};
+use crate::figures::{self, first_minute_kept};
 use crate::job_row::minute_tallies;
 use crate::sqlite::error::store_error;
 
@@ -149,7 +150,8 @@ fn is_forgettable(shared: &Shared, conn: &Connection, hold: &Hold) -> Result<boo
     };
     let has_job = hold.job.map_or(Ok(false), |job| exists(HAS_JOB, job.0))?;
     let has_blob = hold.blob.map_or(Ok(false), |blob| exists(HAS_BLOB, blob.0))?;
-    Ok(hold.is_forgettable(has_job, has_blob, shared.setup.rules.holds_kept, shared.clock.now()))
+    let kept = shared.setup.rules.holds_kept(&hold.tenant);
+    Ok(hold.is_forgettable(has_job, has_blob, kept, shared.clock.now()))
 }
 
 /// Returns the grants that can be deleted among up to `limit` grants, and where to continue. A grant that has expired never changes
@@ -160,11 +162,14 @@ pub(super) fn forgettable_grants(
     after: Option<GrantId>,
     limit: usize,
 ) -> Result<(Vec<GrantId>, Option<GrantId>), StoreError> {
-    let last = Grant::last_forgettable_expiry(shared.setup.rules.grants_kept, shared.clock.now());
-    let sql = "SELECT id, expires_at <= ?3 FROM bursar_grants WHERE id > ?1 ORDER BY id LIMIT ?2";
+    let sql = "SELECT id, expires_at, tenant FROM bursar_grants WHERE id > ?1 ORDER BY id LIMIT ?2";
     let after = after.unwrap_or(GrantId(0)).0.to_be_bytes();
-    let page = shared.rows(conn).all(sql, params![after, limit as i64, last.micros()], |row| {
-        Ok((GrantId(get_id(row, 0).map_err(store_error)?), row.get::<_, bool>(1).map_err(store_error)?))
+    let page = shared.rows(conn).all(sql, params![after, limit as i64], |row| {
+        let expires_at = Time::from_micros(row.get(1).map_err(store_error)?);
+        let tenant: Tenant = stored_name("tenant", row.get(2).map_err(store_error)?)?;
+        let kept = shared.setup.rules.grants_kept(&tenant);
+        let forgettable = Grant::is_forgettable(expires_at, kept, shared.clock.now());
+        Ok((GrantId(get_id(row, 0).map_err(store_error)?), forgettable))
     })?;
     let next = page.last().filter(|_| page.len() == limit).map(|(id, _)| *id);
     Ok((page.into_iter().filter(|(_, forgettable)| *forgettable).map(|(id, _)| id).collect(), next))
@@ -187,11 +192,11 @@ pub(super) fn tenant_with_costs(
     conn: &Connection,
     after: Option<&Tenant>,
 ) -> Result<Option<(Tenant, bool)>, StoreError> {
-    let sql = "SELECT tenant, day < ?2 FROM bursar_costs WHERE tenant > ?1 ORDER BY tenant, day LIMIT 1";
-    let first = first_day_kept(shared.setup.rules.costs_kept, shared.clock.now());
-    let found = shared.rows(conn).all(sql, params![after.map_or("", Tenant::as_str), first], |row| {
-        let tenant = stored_name("tenant", row.get::<_, String>(0).map_err(store_error)?)?;
-        Ok((tenant, row.get::<_, bool>(1).map_err(store_error)?))
+    let sql = "SELECT tenant, day FROM bursar_costs WHERE tenant > ?1 ORDER BY tenant, day LIMIT 1";
+    let found = shared.rows(conn).all(sql, [after.map_or("", Tenant::as_str)], |row| {
+        let tenant: Tenant = stored_name("tenant", row.get(0).map_err(store_error)?)?;
+        let old = row.get::<_, i64>(1).map_err(store_error)? < first_day_kept(shared, &tenant);
+        Ok((tenant, old))
     })?;
     Ok(found.into_iter().next())
 }
@@ -201,7 +206,11 @@ pub(super) fn costs(shared: &Shared, conn: &Connection, tenant: &Tenant, limit: 
     let delete = "DELETE FROM bursar_costs WHERE (tenant, day, queue, kind, scope) IN (
         SELECT tenant, day, queue, kind, scope FROM bursar_costs WHERE tenant = ?1 AND day < ?2
         ORDER BY day, queue, kind, scope LIMIT ?3)";
-    let first = first_day_kept(shared.setup.rules.costs_kept, shared.clock.now());
+    let first = first_day_kept(shared, tenant);
     let mut delete = conn.prepare_cached(delete).map_err(store_error)?;
     delete.execute(params![tenant.as_str(), first, limit as i64]).map_err(store_error)
+}
+
+fn first_day_kept(shared: &Shared, tenant: &Tenant) -> i64 {
+    figures::first_day_kept(shared.setup.rules.costs_kept(tenant), shared.clock.now())
 }

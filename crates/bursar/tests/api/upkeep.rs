@@ -1,9 +1,10 @@
 //! Maintenance continues when a row is corrupt or locked.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bursar::sqlx::{self, Connection};
-use bursar::{HoldId, HoldState, Payload, Removed, Rules, Span};
+use bursar::{Budget, HoldId, HoldState, Limit, Payload, Removed, Rules, Span, Tenant, TenantRetention, Window};
 
 use crate::home::{self, Home, Place, on_both_engines};
 
@@ -12,6 +13,7 @@ on_both_engines! {
     a_corrupt_scope_does_not_stop_the_tidying_of_others,
     maintenance_steps_are_independent,
     rows_are_deleted_after_their_retention,
+    rows_of_a_tenant_are_kept_for_its_own_time,
 }
 
 /// Places a hold on each scope, which expires in a second.
@@ -128,4 +130,38 @@ async fn rows_are_deleted_after_their_retention(place: Place) {
     home.clock.advance(Span::from_days(1));
     home.bursar.tidy().await.unwrap();
     assert_eq!(home.bursar.removed(), Removed { holds: 2, grants: 1, ..Removed::default() });
+}
+
+async fn rows_of_a_tenant_are_kept_for_its_own_time(place: Place) {
+    let own = TenantRetention { holds: Some(Span::from_days(4)), grants: Some(Span::ZERO), costs: None };
+    let tenants = BTreeMap::from([(Tenant::new("acme").unwrap(), own)]);
+    let rules = Rules { holds_kept: Span::from_days(2), grants_kept: Span::from_days(3), tenants, ..Rules::default() };
+    let home = place.open_with(|options| options.rules(rules)).await;
+    let mut holds = Vec::new();
+    for bursar in [home.bursar.clone(), home.bursar.tenant("acme").unwrap()] {
+        bursar.ledger().define("a", Budget::new([Limit::new(100, Window::Lifetime)])).await.unwrap();
+        let held = bursar.ledger().hold("a", 5, Duration::from_secs(60)).await.unwrap();
+        holds.push((bursar.clone(), held.detach()));
+        bursar.grants().mint("upload", "session-1", Payload::default(), Duration::from_secs(60)).await.unwrap();
+    }
+    home.clock.advance(Span::from_secs(61));
+    assert_eq!(home.bursar.sweep(500).await.unwrap().expired_count, 2);
+    let left = async || {
+        let mut left = Vec::new();
+        for (bursar, hold) in &holds {
+            left.push(bursar.ledger().find(*hold).await.unwrap().is_some());
+            left.push(!bursar.grants().list(None, 10).await.unwrap().is_empty());
+        }
+        left
+    };
+    for (days, expected) in [
+        (0, [true, true, true, false]),
+        (2, [false, true, true, false]),
+        (1, [false, false, true, false]),
+        (1, [false, false, false, false]),
+    ] {
+        home.clock.advance(Span::from_days(days));
+        home.bursar.tidy().await.unwrap();
+        assert_eq!(left().await, expected, "{days} days later: holds and grants of all tenants, and of acme");
+    }
 }
