@@ -1,9 +1,12 @@
-"""Hooks for schemathesis: reuse ids that the server returned, and shorten long polls."""
+"""Hooks for schemathesis: reuse ids that the server returned, shorten long polls, and cut streams of events."""
 
 import random
 import re
+from urllib.parse import urlsplit
 
+import requests
 import schemathesis
+import urllib3
 
 # A lease request waits up to `wait_ms`. Only valid values are shortened, so that validity does not change.
 WAIT_MS_MAX = 60_000
@@ -49,3 +52,40 @@ def after_call(context, case, response):
         if found not in known:
             known.append(found)
             del known[:-KEPT]
+
+
+@schemathesis.serializer("application/offset+octet-stream")
+def part_of_an_upload(context, value):
+    return {"data": value if isinstance(value, bytes) else str(value).encode()}
+
+
+# A stream of events does not end. What arrives until it is silent is taken for the whole answer.
+EVENTS_SILENCE_S = 0.2
+EVENTS_BYTES_MAX = 65_536
+send_whole = requests.Session.send
+
+
+def send(session, request, **options):
+    if urlsplit(request.url).path != "/v1/events":
+        return send_whole(session, request, **options)
+    options |= {"stream": True, "timeout": (20, 20)}
+    response = send_whole(session, request, **options)
+    if response.status_code == 200:
+        response._content = first_part(response)
+        response._content_consumed = True
+    return response
+
+
+def first_part(response):
+    response.raw.connection.sock.settimeout(EVENTS_SILENCE_S)
+    read = b""
+    try:
+        while len(read) < EVENTS_BYTES_MAX and (chunk := response.raw.read1(EVENTS_BYTES_MAX)):
+            read += chunk
+    except (TimeoutError, urllib3.exceptions.HTTPError):
+        pass
+    response.close()
+    return read
+
+
+requests.Session.send = send

@@ -30,6 +30,8 @@ use crate::wire::problem::{Kind, Problem};
 
 /// Maximum number of journal positions replayed to a listener that reconnects. One that missed more gets `resync`.
 const REPLAY_MAX: u64 = 100_000;
+/// The digits of the largest journal position.
+pub(crate) const POSITION_DIGITS_MAX: usize = 19;
 /// Maximum number of channels of one stream.
 const CHANNELS_MAX: usize = 100;
 
@@ -133,8 +135,10 @@ pub(crate) async fn listen(call: Call, query: EventsQuery) -> Result<EventStream
     let slot = call.app.tails.listener_slot()?;
     let seen = match &call.last_event {
         Some(text) => {
+            let is_position = text.len() <= POSITION_DIGITS_MAX && text.bytes().all(|byte| byte.is_ascii_digit());
+            let position = text.parse().ok().filter(|_| is_position);
             let invalid = || Problem::invalid("last-event-id".into(), "Last-Event-ID is not a journal position");
-            Some(text.parse().map_err(|_| invalid())?)
+            Some(position.ok_or_else(invalid)?)
         }
         None => query.after,
     };

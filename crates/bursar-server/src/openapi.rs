@@ -9,6 +9,7 @@ use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
 
+use crate::events::POSITION_DIGITS_MAX;
 use crate::principal::permissions::{Action, Allowed, Role};
 use crate::route::{RetrySafety, Route, RouteSchemas};
 use crate::routes;
@@ -163,7 +164,7 @@ fn headers(route: &Route) -> Vec<Value> {
     }
     if route.path == "/v1/events" {
         let description = "The position of the last event that was received; the stream resumes after it";
-        headers.push(header("Last-Event-ID", description, "^[0-9]+$", 19));
+        headers.push(header("Last-Event-ID", description, "^[0-9]+$", POSITION_DIGITS_MAX));
     }
     headers
 }

@@ -1,5 +1,7 @@
 //! Authentication: the operator token, API keys, worker tokens, JWTs, and invalid tokens.
 
+use std::time::Duration;
+
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bursar::Bursar;
@@ -24,7 +26,9 @@ async fn tokens_are_shown_once_rotated_and_revoked(server: TestServer) {
     let lease = json!({ "queues": ["media"] });
     server.call_as(&token, "POST", "/v1/jobs/lease", lease.clone()).await.is(200);
     // The use of the token is recorded in the background.
-    while !server.call("GET", &path, Value::Null).await.is(200).json()["last_used_at"].is_string() {}
+    let used =
+        async { while !server.call("GET", &path, Value::Null).await.is(200).json()["last_used_at"].is_string() {} };
+    tokio::time::timeout(Duration::from_secs(60), used).await.expect("the use is recorded within a minute");
     let rotated = server.call("POST", &format!("{path}/rotate"), json!({ "overlap_ms": 600_000 })).await.is(201);
     let fresh = rotated.json()["token"].as_str().unwrap().to_owned();
     for good in [&token, &fresh] {

@@ -32,12 +32,20 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-/// The most blobs that one collection removes.
-const COLLECT_MAX: usize = 1_000;
+/// The most blobs that one request collects or moves.
+const BLOBS_MAX: usize = 1_000;
+/// How many blobs a request moves unless it says otherwise.
+const MOVED_DEFAULT: usize = 100;
+
+fn blobs_at_most(limit: Option<usize>, default: usize) -> Result<usize, Problem> {
+    let limit = limit.unwrap_or(default);
+    let invalid = || Problem::invalid("limit".into(), format!("limit must be from 1 to {BLOBS_MAX}"));
+    (1..=BLOBS_MAX).contains(&limit).then_some(limit).ok_or_else(invalid)
+}
 
 async fn collect(input: Input<(), NoFields, GcBody>) -> Result<Reply<GcAnswer>, Problem> {
     let GcBody { dry_run, limit } = input.body;
-    let limit = limit.unwrap_or(COLLECT_MAX);
+    let limit = blobs_at_most(limit, BLOBS_MAX)?;
     let report = storage(&input.call)?.collect(&input.call.bursar(), limit, dry_run).await.map_err(blob_problem)?;
     input.call.app.metrics.blobs.collected(report.collected);
     let (due, collected, bytes) = (report.due, report.collected, report.bytes);
@@ -68,7 +76,8 @@ async fn relocate(input: Input<(), NoFields, RelocateBody>) -> Result<Reply<Relo
     if blobs.backends().named(to.as_str()).is_none() {
         return Err(Problem::invalid("to".into(), format!("the backend `{to}` is not configured")));
     }
-    let moved = blobs.move_some(&input.call.bursar(), &to, after, limit.unwrap_or(100)).await;
+    let limit = blobs_at_most(limit, MOVED_DEFAULT)?;
+    let moved = blobs.move_some(&input.call.bursar(), &to, after, limit).await;
     let (report, next) = moved.map_err(blob_problem)?;
     let (moved, bytes, there) = (report.moved, report.bytes, report.there);
     Ok(Reply::new(RelocateAnswer { moved, bytes, there, failed: report.failed, next }))

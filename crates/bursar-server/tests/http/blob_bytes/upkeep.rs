@@ -29,6 +29,10 @@ async fn what_nothing_needs_is_collected(site: Site) {
     site.wait(DAY);
     // A dry run, which is the default, changes nothing.
     assert_eq!(site.collect(true).await, report(1, 0, 7, true));
+    for limit in [0, 1_001] {
+        let answer = site.server.call_as(OPERATOR, "POST", "/v1/blobs/gc", json!({ "limit": limit })).await.is(400);
+        assert_eq!(answer.json()["field"], "limit");
+    }
     let plain = site.server.call_as(OPERATOR, "POST", "/v1/blobs/gc", json!({})).await.is(200).json();
     assert_eq!(plain, report(1, 0, 7, true));
     assert_eq!(site.files().len(), 4);
