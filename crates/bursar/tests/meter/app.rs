@@ -39,6 +39,11 @@ macro_rules! on_both_engines {
 }
 pub(crate) use on_both_engines;
 
+/// Returns the address of another empty database of the same engine.
+pub(crate) fn another(url: &str) -> String {
+    if url.starts_with("sqlite:") { url.to_owned() } else { bursar_testkit::fresh_database() }
+}
+
 /// A metered service with its instance of Bursar.
 pub(crate) struct App {
     pub(crate) bursar: Bursar,

@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::http::HeaderName;
 use bursar::meter::{Anonymous, ApiKey, Caller, FromExtension, FromHeader};
 
-use crate::app::{App, caller, key, on_both_engines, request};
+use crate::app::{App, another, caller, key, on_both_engines, request};
 
 on_both_engines! {
     a_malformed_caller_id_is_refused,
@@ -45,14 +45,14 @@ async fn a_malformed_caller_id_is_refused(url: String) {
 
 async fn anonymous_requests_are_served_or_share_a_quota_or_are_refused(url: String) {
     let plain = || request("GET", "/other").body(Body::empty()).unwrap();
-    let app = App::open(url, 100).await;
+    let app = App::open(url.clone(), 100).await;
     let answer = app.ask(plain()).await;
     assert_eq!((answer.status, answer.header("x-quota-limit"), app.served()), (200, None, 1));
     assert_eq!(app.meter.counters().bypassed, 1);
     app.bursar.close().await;
 
     let set = |anonymous| {
-        App::open_with("sqlite::memory:".into(), move |meter| {
+        App::open_with(another(&url), move |meter| {
             meter.set(|settings| (settings.anonymous, settings.quota) = (anonymous, crate::app::hourly(2)))
         })
     };
@@ -120,7 +120,7 @@ async fn any_tower_service_can_be_metered() {
 }
 
 async fn callers_can_be_identified_in_several_ways(url: String) {
-    let app = App::open_with(url, |meter| meter.identify(ApiKey::default())).await;
+    let app = App::open_with(url.clone(), |meter| meter.identify(ApiKey::default())).await;
     let http_request = request("GET", "/other").header("x-api-key", "secret").body(Body::empty()).unwrap();
     assert_eq!(app.ask(http_request).await.quota()[1], 9_999);
     let listed = app.bursar.ledger().budgets("agent:key:", None, 10).await.unwrap();
@@ -128,14 +128,14 @@ async fn callers_can_be_identified_in_several_ways(url: String) {
     assert!(!listed[0].scope.as_str().contains("secret"));
     app.bursar.close().await;
 
-    let app = App::open_with("sqlite::memory:".into(), |meter| meter.identify(FromExtension)).await;
+    let app = App::open_with(another(&url), |meter| meter.identify(FromExtension)).await;
     let http_request = request("GET", "/other").extension(caller(7)).body(Body::empty()).unwrap();
     assert_eq!(app.ask(http_request).await.quota()[1], 9_999);
     assert_eq!(app.spent(7).await, (1, 0));
     app.bursar.close().await;
 
     let header = FromHeader(HeaderName::from_static("x-user"));
-    let app = App::open_with("sqlite::memory:".into(), |meter| meter.identify(header)).await;
+    let app = App::open_with(another(&url), |meter| meter.identify(header)).await;
     let http_request = request("GET", "/other").header("x-user", "alice").body(Body::empty()).unwrap();
     assert_eq!(app.ask(http_request).await.quota()[1], 9_999);
     app.bursar.close().await;
