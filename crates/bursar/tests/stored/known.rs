@@ -1,7 +1,8 @@
 //! What is in the databases: times, tokens and ids, for SQLite and PostgreSQL.
 
-/// The first full second after each database was made, in microseconds: SQLite, PostgreSQL.
-pub(crate) const MADE_AT: [i64; 2] = [1_794_909_582_000_000, 1_794_909_588_000_000];
+/// The first full second after the databases of a schema version were made, in microseconds: SQLite, PostgreSQL.
+pub(crate) const MADE_AT: [(u32, [i64; 2]); 2] =
+    [(1, [1_794_909_582_000_000, 1_794_909_588_000_000]), (4, [1_795_034_249_000_000, 1_795_034_253_000_000])];
 /// Tokens that were never redeemed.
 pub(crate) const OPEN_TOKEN: [&str; 2] = [
     "bgr_00d1x3sa7kbryy6e1h9f3rwzmqkh88wwjdvrnfpnk7m3pb7atj4rvwnzymzfts7dthrh5svjmcb86ps1mbyf",
@@ -15,7 +16,7 @@ pub(crate) const REVOKED_KEY_TOKEN: [&str; 2] = [
     "bak_10d1x3say4vxgpnhyk8b21ecpc07hsnawjsc53qxha7s20g0tpq60d2maf5jtfq62tg77brbp64e712zy7z5",
     "bak_10d1x3sccdkry6h1td2zx4hv47x00z5s3yw89mrcc5nhvptdtpydgz0qvqrxqqaq1hcs56bdtdbtn59qkx8y",
 ];
-pub(crate) const IDS: [(&str, [&str; 2]); 30] = [
+pub(crate) const IDS: [(&str, [&str; 2]); 39] = [
     ("live_hold", ["hold_01m7mf58kjf45ahfypywe16j0f", "hold_01m7mf5dnkfxk946snp8485z6b"]),
     ("extended_hold", ["hold_01m7mf58kpe418f0aqtza2z3ty", "hold_01m7mf5dnweh4t185m7fqkcp5h"]),
     ("overrun_hold", ["hold_01m7mf58m1e3a9arj2a14ajkyn", "hold_01m7mf5dpdftmth9zqbcxjw384"]),
@@ -46,4 +47,13 @@ pub(crate) const IDS: [(&str, [&str; 2]); 30] = [
     ("acme_job", ["job_01m7mf5bt5fmwvrtvg7pywc2jy", "job_01m7mf5hs5ffk9nbb4m88cejet"]),
     ("acme_waiting", ["job_01m7mf5btae9hap1sc104t3n22", "job_01m7mf5hsyedktx0jvehfcpdvf"]),
     ("old_name_job", ["job_01m7mf5bv6fbybgkhv20j3xz88", "job_01m7mf5hwdeyxbbw8v5wv9g4px"]),
+    ("used_blob", ["blob_01m7r61wsze94an2wh5bcssrmv", "blob_01m7r620h4evysqjbfjnw3rx09"]),
+    ("made_blob", ["blob_01m7r61ww0ew8r8x37x21dajh8", "blob_01m7r620k3fgga8yfm4e9v5pg4"]),
+    ("named_blob", ["blob_01m7r61wxzeww9mdet9awqgg6k", "blob_01m7r620ndejxbdhfpg2g6b64v"]),
+    ("deleted_blob", ["blob_01m7r61wyfemvb1f2dfq6p887c", "blob_01m7r620qgf7nbfh6ehfya8pn4"]),
+    ("brief_blob", ["blob_01m7r61wz2ev5be262keprr1qz", "blob_01m7r620t3f66b4a13mdyds5en"]),
+    ("blob_job", ["job_01m7r61wzve718nv0wwdpag12z", "job_01m7r620w4f85ajp6bd2tf3zd8"]),
+    ("charging_hold", ["hold_01m7r61x2de1jtckz1fzr504q6", "hold_01m7r62122e928r3watns2b4d9"]),
+    ("charged_hold", ["hold_01m7r61x2kf0wsb67skxhz9dh1", "hold_01m7r6212aea8vyg81nkjfhmya"]),
+    ("corrected_hold", ["hold_01m7r61x30e3xt7nvr7k9g3nnm", "hold_01m7r6212hfhs8c1bxtv6mp25j"]),
 ];

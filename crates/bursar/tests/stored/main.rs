@@ -1,26 +1,22 @@
-//! Databases of schema version 1: they open, have their contents, and can be used. `make` is the script that created
-//! them.
+//! Databases of earlier schema versions: they open, have their contents, and can be used. `make` is the script that created
+//! them. The tests of version 1 are here.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod known;
+mod opened;
+mod version_4;
 
 use std::collections::BTreeSet;
-use std::fmt::Debug;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::str::FromStr;
-use std::sync::Arc;
 use std::time::Duration;
 
+use crate::known::{OPEN_TOKEN, REVOKED_KEY_TOKEN, WORKER_TOKEN};
+use crate::opened::{Known, Opened, on_both_engines};
 use bursar::{
     Budget, Bursar, CredentialClass, CredentialToken, Event, GrantFault, GrantId, GrantState, HeartbeatItem, Hold,
-    HoldState, Job, JobFilter, JobId, JobKind, JobSpec, JobState, KeyId, LeaseRequest, Limit, ManualClock, Order,
-    Payload, Queue, Span, Time, Usage, Window, WorkerName,
+    HoldState, Job, JobFilter, JobId, JobKind, JobSpec, JobState, KeyId, LeaseRequest, Limit, Order, Payload, Queue,
+    Span, Time, Usage, Window, WorkerName,
 };
-use tempfile::TempDir;
-
-use crate::known::{IDS, MADE_AT, OPEN_TOKEN, REVOKED_KEY_TOKEN, WORKER_TOKEN};
 
 /// The fence of all current leases and of the expired one: each is the first lease of its job.
 const FENCE: u64 = 1;
@@ -30,87 +26,12 @@ const EVENTS: [(&str, usize); 3] = [("default", 232), ("acme", 13), ("old-names"
 const CAFE: &str = "cafe\u{301}";
 const HIDDEN: &str = "a\u{200b}b";
 
-/// One of the stored databases, whose contents are known.
-#[derive(Clone, Copy)]
-enum Known {
-    Sqlite,
-    Postgres,
-}
-
-impl Known {
-    fn id<T: FromStr<Err: Debug>>(self, name: &str) -> T {
-        let found = IDS.iter().find(|(known, _)| *known == name);
-        found.unwrap_or_else(|| panic!("there is no {name}")).1[self as usize].parse().unwrap()
-    }
-}
-
-/// Runs each test on a copy of both stored databases.
-macro_rules! on_both_engines {
-    ($($name:ident,)*) => {
-        mod sqlite {
-            $(#[tokio::test(flavor = "multi_thread")]
-            async fn $name() {
-                super::$name(crate::sqlite().await).await;
-            })*
-        }
-        mod postgres {
-            $(#[tokio::test(flavor = "multi_thread")]
-            async fn $name() {
-                super::$name(crate::postgres().await).await;
-            })*
-        }
-    };
-}
-
-on_both_engines! {
+on_both_engines! { 1:
     a_database_of_version_1_opens_with_its_contents,
     a_database_of_version_1_is_rebuilt_from_its_journal,
     a_database_of_version_1_can_be_used,
     a_database_of_version_1_is_maintained_half_a_year_later,
     names_accepted_by_version_1_are_kept_as_written,
-}
-
-/// A copy of a stored database, opened at the instant at which it was made, without maintenance.
-struct Opened {
-    bursar: Bursar,
-    clock: Arc<ManualClock>,
-    known: Known,
-    /// The folder of the copy, if it is a file.
-    _folder: Option<TempDir>,
-}
-
-async fn sqlite() -> Opened {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("bursar.db");
-    std::fs::copy(stored("v1.sqlite"), &file).unwrap();
-    open(&format!("sqlite://{}", file.display()), Known::Sqlite, Some(folder)).await
-}
-
-async fn postgres() -> Opened {
-    let url = bursar_testkit::fresh_database();
-    let mut load = Command::new(psql());
-    load.args(["-q", "-X", "-v", "ON_ERROR_STOP=1", "-f"]).arg(stored("v1.postgres.sql")).arg(&url);
-    let loaded = load.stdin(Stdio::null()).output().unwrap();
-    assert!(loaded.status.success(), "{}", String::from_utf8_lossy(&loaded.stderr));
-    open(&url, Known::Postgres, None).await
-}
-
-async fn open(url: &str, known: Known, folder: Option<TempDir>) -> Opened {
-    let clock = Arc::new(ManualClock::at(Time::from_micros(MADE_AT[known as usize])));
-    let bursar = Bursar::options(url).clock(clock.clone()).upkeep(None).open().await.unwrap();
-    Opened { bursar, clock, known, _folder: folder }
-}
-
-fn stored(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stored").join(name)
-}
-
-/// Returns `psql` of the newest installed PostgreSQL, which the tests use.
-fn psql() -> PathBuf {
-    let versions = std::fs::read_dir("/usr/lib/postgresql").unwrap();
-    let programs = versions.map(|version| version.unwrap().path().join("bin/psql")).filter(|psql| psql.exists());
-    let number = |psql: &PathBuf| psql.parent()?.parent()?.file_name()?.to_str()?.parse::<u32>().ok();
-    programs.max_by_key(number).expect("PostgreSQL is installed")
 }
 
 /// Returns the units posted and held in each window of a scope, as text.
