@@ -33,12 +33,22 @@ SETTLE_S = 240
 """The longest wait for the pair to be in a state."""
 CLONE_NEWNET = 0x4000_0000
 
+PARAMETERS = {
+    "max_connections": 100,
+    "tcp_keepalives_idle": 30,
+    "tcp_keepalives_interval": 10,
+    "tcp_keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
+"""The parameters of PostgreSQL."""
+
 SETTINGS = {
     "ttl": 20,
     "loop_wait": 5,
     "retry_timeout": 5,
     "synchronous_mode": True,
     "synchronous_mode_strict": False,
+    "primary_start_timeout": 0,
 }
 """The settings of Patroni that decide what is lost and how long a failover takes; docs/operations.md explains them."""
 
@@ -141,7 +151,7 @@ class Node:
                 "bin_dir": str(binaries),
                 "pgpass": str(self.folder / "pgpass"),
                 "authentication": {"superuser": {"username": "postgres"}, "replication": {"username": "postgres"}},
-                "parameters": {"unix_socket_directories": str(self.folder), "max_connections": 100},
+                "parameters": PARAMETERS | {"unix_socket_directories": str(self.folder)},
                 "pg_hba": trusted,
             },
         }, indent=2))

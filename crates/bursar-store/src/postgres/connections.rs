@@ -69,9 +69,9 @@ impl BatchConnections {
         }
     }
 
-    /// Returns all connections to the pool, which checks them.
-    fn return_all(&self) {
-        self.idle().connections.clear();
+    /// Closes all connections. Returning them to the pool would wait for an answer on each.
+    pub(super) fn close_all(&self) {
+        self.idle().connections.drain(..).for_each(|conn| drop(conn.detach()));
     }
 
     /// Returns all connections and keeps none from now on, because closing the pool waits for all of its connections.
@@ -97,7 +97,7 @@ impl PostgresStore {
         if let Some(conn) = idle {
             match self.begin_batch(conn, &begin).await {
                 // The connection was lost while it was idle, and the other idle ones probably too.
-                Err(error) if conflict(&error) == Some(Conflict::ConnectionLost) => self.batch_connections.return_all(),
+                Err(error) if conflict(&error) == Some(Conflict::ConnectionLost) => self.replace_connections(),
                 opened => return opened,
             }
         }
