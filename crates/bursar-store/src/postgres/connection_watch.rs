@@ -40,11 +40,7 @@ impl Distrust {
 }
 
 /// Lets a pool check a connection before each use, for a bounded time. Its own check has no bound.
-pub(super) fn checked(
-    options: PgPoolOptions,
-    connect_within: Duration,
-    distrust: Distrust,
-) -> PgPoolOptions {
+pub(super) fn checked(options: PgPoolOptions, connect_within: Duration, distrust: Distrust) -> PgPoolOptions {
     let within = CHECK_TIMEOUT.min(connect_within / 2);
     options.test_before_acquire(false).before_acquire(move |conn, meta| {
         let distrusted = distrust.includes(meta.age);
@@ -113,7 +109,10 @@ impl<'c> Watch<'c> {
     fn no_answer(self) -> Error {
         self.distrust.mark();
         let within = self.within.unwrap_or_default();
-        Error::Io(io::Error::new(io::ErrorKind::TimedOut, format!("the database server did not answer within {within:?}")))
+        Error::Io(io::Error::new(
+            io::ErrorKind::TimedOut,
+            format!("the database server did not answer within {within:?}"),
+        ))
     }
 }
 
@@ -213,7 +212,9 @@ impl Drop for Tx {
         let Some(mut conn) = self.conn.take() else { return };
         if !*conn.unanswered.get_mut() {
             // If the rollback is not answered, the connection is closed, which rolls back too.
-            tokio::spawn(async move { sqlx::raw_sql("ROLLBACK").execute(conn.conn_in(Conn::in_transaction)).await.map(drop) });
+            tokio::spawn(async move {
+                sqlx::raw_sql("ROLLBACK").execute(conn.conn_in(Conn::in_transaction)).await.map(drop)
+            });
         }
     }
 }
