@@ -1,7 +1,7 @@
 //! Notices connections whose server does not answer any more, and closes them.
 //!
-//! A pool checks a connection when it is returned, and waits for the answer. So a connection with a statement that was not answered is not
-//! returned but closed, and the pool opens another one in its place.
+//! A pool checks a connection when it is returned, and waits for the answer without a bound. So a connection with a statement that was not
+//! answered is not returned but closed, and the pool opens another one in its place. Any other is returned within a bound ([`give_back`]).
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::conn::{Conn, Step};
 
-/// The longest wait for the answer to a check of an idle connection.
+/// The longest wait for the answer to a check of a connection, before its use and after it.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often at most all connections are replaced, so that a server that stays read-only does not get a new one for each statement.
 const REPLACED_EVERY: Duration = Duration::from_secs(1);
@@ -46,6 +46,11 @@ pub(super) fn checked(options: PgPoolOptions, connect_within: Duration, distrust
         let distrusted = distrust.includes(meta.age);
         Box::pin(async move { Ok(!distrusted && matches!(timeout(within, conn.ping()).await, Ok(Ok(())))) })
     })
+}
+
+/// Returns a connection to its pool. If the server does not answer the pool's check, the connection is closed.
+pub(super) fn give_back(mut conn: PoolConnection<Postgres>) {
+    tokio::spawn(async move { timeout(CHECK_TIMEOUT, conn.return_to_pool()).await });
 }
 
 /// Bounds the statements on a connection of a pool.
@@ -150,11 +155,8 @@ impl Acquired {
 
 impl Drop for Acquired {
     fn drop(&mut self) {
-        if *self.unanswered.get_mut()
-            && let Some(conn) = self.conn.take()
-        {
-            drop(conn.detach());
-        }
+        let Some(conn) = self.conn.take() else { return };
+        if *self.unanswered.get_mut() { drop(conn.detach()) } else { give_back(conn) }
     }
 }
 

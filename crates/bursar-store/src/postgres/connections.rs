@@ -11,6 +11,7 @@ use sqlx::pool::PoolConnection;
 use sqlx::{AssertSqlSafe, Postgres, Row};
 
 use super::conn::Conn;
+use super::connection_watch::give_back;
 use super::error::{Conflict, conflict};
 use super::{PostgresStore, REBUILD_LOCK};
 
@@ -64,9 +65,7 @@ impl BatchConnections {
     /// Keeps a connection unless `limit` are kept already; otherwise it returns to the pool.
     fn keep(&self, conn: PoolConnection<Postgres>, limit: usize) {
         let mut idle = self.idle();
-        if !idle.closed && idle.connections.len() < limit {
-            idle.connections.push(conn);
-        }
+        if !idle.closed && idle.connections.len() < limit { idle.connections.push(conn) } else { give_back(conn) }
     }
 
     /// Closes all connections. Returning them to the pool would wait for an answer on each.
@@ -78,7 +77,7 @@ impl BatchConnections {
     pub(super) fn close(&self) {
         let mut idle = self.idle();
         idle.closed = true;
-        idle.connections.clear();
+        idle.connections.drain(..).for_each(give_back);
     }
 }
 
