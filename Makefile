@@ -5,7 +5,7 @@ CARGO = cargo
 # The same selection as that of `cargo test`, so that nothing is compiled again with other features.
 BUILD = $(CARGO) build --workspace --all-targets --locked
 
-.PHONY: help setup check test browser sdks fmt bench-peers schemathesis attack race container
+.PHONY: help setup check test browser sdks fmt bench-peers schemathesis attack failover race container
 
 help:
 	@echo 'make setup   install what the tests need: a C compiler, PostgreSQL, PgBouncer, curl, jq, Node.js, Python and Chromium'
@@ -16,6 +16,7 @@ help:
 	@echo 'make fmt     format the sources'
 	@echo 'make schemathesis  test a throwaway server against its OpenAPI document (needs Python)'
 	@echo 'make attack        attack a throwaway server and report the results (needs Python)'
+	@echo 'make failover      fail a Patroni pair over under load (needs root, Python and Debian packages)'
 	@echo 'make race          start 200 model calls at once under a budget for 20 (needs Python)'
 	@echo 'make container     build the image, run it and check it (needs podman or docker, and a registry)'
 	@echo 'make bench-peers   compare Bursar with other job queues on this machine (bench/README.md)'
@@ -86,6 +87,12 @@ attack:
 	@command -v python3 >/dev/null 2>&1 || { echo 'please install: python3' >&2; exit 1; }
 	$(CARGO) build --release --locked
 	proof/attack/run $(ASKED)
+
+# ASKED passes options to the script: make failover ASKED='--rounds 1 --only partition'
+failover:
+	@command -v python3 >/dev/null 2>&1 || { echo 'please install: python3' >&2; exit 1; }
+	$(CARGO) build --locked
+	proof/failover/run $(ASKED)
 
 # ASKED passes options to the script: make race ASKED='--rounds 1 --only bursar,naive'
 race:

@@ -183,7 +183,7 @@ const SETTINGS: &[Setting] = &[
     Setting::rare(
         "postgres.answer_ms",
         millis(1, HOUR, |c| &mut c.postgres.answer),
-        "time to wait for PostgreSQL to answer a batch before the connection counts as lost",
+        "time to wait for PostgreSQL to answer a batch or a read before the connection counts as lost",
     ),
     Setting::new(
         "postgres.pooled",

@@ -66,7 +66,10 @@ impl Engine for PostgresStore {
                 Ok(Ok(prepared)) => return Ok(prepared),
                 Ok(Err(NotPrepared::Failed(error))) => return Err(error),
                 Ok(Err(NotPrepared::Uncreated(keys))) => self.create_first(within, self.create_scopes(&keys)).await?,
-                Err(_) => return Err(AttemptError::Final(no_answer(within))),
+                Err(_) => {
+                    self.replace_connections();
+                    return Err(AttemptError::Final(no_answer(within)));
+                }
             }
         }
         Err(AttemptError::Final(StoreError::Busy("other transactions kept deleting the scopes of the requests".into())))
@@ -79,13 +82,16 @@ impl Engine for PostgresStore {
                 Err(AttemptError::Transient(store_error(error)))
             }
             Ok(Err(error)) => Err(AttemptError::Final(commit_error(error))),
-            Err(timeout) => Err(AttemptError::Final(StoreError::UnknownOutcome(Box::new(timeout)))),
+            Err(timeout) => {
+                self.replace_connections();
+                Err(AttemptError::Final(StoreError::UnknownOutcome(Box::new(timeout))))
+            }
         }
     }
 
     /// Inserts the name in a transaction that is rolled back. The insert waits until the other transaction ends.
     async fn wait_for_row(&self, lock: &Lock, timeout: Duration) -> Result<(), StoreError> {
-        let mut tx = self.begin(READ_COMMITTED).await?;
+        let mut tx = self.begin(READ_COMMITTED).await?.waiting_up_to(timeout);
         configure_writer(tx.conn(), timeout).await.map_err(store_error)?;
         let waited = lock_row(tx.conn(), lock).await.map_err(store_error);
         tx.rollback().await.map_err(store_error)?;
@@ -103,7 +109,10 @@ impl PostgresStore {
         match tokio::time::timeout(self.options.connect_within + within, self.open_batch(lock_timeout)).await {
             Ok(Ok(tx)) => Ok(tx),
             Ok(Err(error)) => Err(attempt_error(conflict(&error), self.pool_error(error))),
-            Err(_) => Err(AttemptError::Final(no_answer(within))),
+            Err(_) => {
+                self.replace_connections();
+                Err(AttemptError::Final(no_answer(within)))
+            }
         }
     }
 
@@ -131,6 +140,12 @@ impl PostgresStore {
     ) -> Result<Prepared<OpenBatch>, NotPrepared> {
         match self.load_and_write(&mut tx, requests, first, wait).await {
             Ok((outcomes, now)) => Ok(Prepared { tx, outcomes, now }),
+            // The connection is lost, or its server writes no more, so the retry gets another connection.
+            Err(error @ NotPrepared::Failed(AttemptError::Transient(StoreError::Unavailable { .. }))) => {
+                drop(tx);
+                self.replace_connections();
+                Err(error)
+            }
             Err(error) => {
                 self.roll_back_batch(tx).await;
                 Err(error)
@@ -251,7 +266,7 @@ const CONFIGURE_WRITER: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 
 /// the batch has waited already.
 fn attempt_error(conflict: Option<Conflict>, error: StoreError) -> AttemptError {
     match conflict {
-        Some(Conflict::Deadlock | Conflict::ConnectionLost) => AttemptError::Transient(error),
+        Some(Conflict::Deadlock | Conflict::ConnectionLost | Conflict::ReadOnly) => AttemptError::Transient(error),
         Some(Conflict::LockTimeout) | None => AttemptError::Final(error),
     }
 }

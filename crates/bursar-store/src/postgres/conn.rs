@@ -11,6 +11,9 @@
 //! - No startup parameter is sent that PgBouncer rejects.
 //!
 //! `LISTEN` and the advisory lock of listeners need a session, so they need a direct connection ([`Servers::direct`]).
+//!
+//! A server that loses its network or its power closes no connection, and the driver waits for an answer without end. So
+//! `connection_watch` bounds each statement on a connection of a pool and each check of an idle one; a batch bounds itself.
 
 use std::fmt;
 use std::time::Duration;
@@ -19,12 +22,12 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};
 use futures_util::{StreamExt, TryStreamExt};
 use sqlx::error::BoxDynError;
-use sqlx::pool::PoolConnection;
 use sqlx::postgres::{
     PgArguments, PgConnectOptions, PgPool, PgPoolOptions, PgQueryResult, PgRow, PgStatement, PgTypeInfo,
 };
 use sqlx::{Connection, Either, Error, Execute, Executor, PgConnection, Postgres, SqlStr, Transaction};
 
+use super::connection_watch::{Acquired, Distrust, Tx, Watch, checked};
 use super::pg_types::{CtidArrayByName, CtidByName};
 use super::{PostgresOptions, READ_COMMITTED};
 use crate::error::StoreError;
@@ -35,6 +38,8 @@ use crate::postgres::error::{redacted, store_error};
 pub(super) struct Conn<'c> {
     conn: &'c mut PgConnection,
     mode: Mode,
+    /// Bounds its statements; `None` if the caller does.
+    watch: Option<Watch<'c>>,
 }
 
 /// How statements run.
@@ -51,26 +56,35 @@ enum Mode {
 impl<'c> Conn<'c> {
     /// A connection with an open transaction.
     pub(super) fn in_transaction(conn: &'c mut PgConnection, pooled: bool) -> Conn<'c> {
-        Conn { conn, mode: if pooled { Mode::Unnamed } else { Mode::Named } }
+        Conn { conn, mode: if pooled { Mode::Unnamed } else { Mode::Named }, watch: None }
     }
 
     /// A connection without an open transaction.
     pub(super) fn idle(conn: &'c mut PgConnection, pooled: bool) -> Conn<'c> {
-        Conn { conn, mode: if pooled { Mode::Alone } else { Mode::Named } }
+        Conn { conn, mode: if pooled { Mode::Alone } else { Mode::Named }, watch: None }
+    }
+
+    pub(super) fn watched(self, watch: Watch<'c>) -> Conn<'c> {
+        Conn { watch: Some(watch), ..self }
     }
 
     pub(super) fn reborrow(&mut self) -> Conn<'_> {
-        Conn { conn: self.conn, mode: self.mode }
+        Conn { conn: self.conn, mode: self.mode, watch: self.watch }
     }
 
     /// Begins a transaction on an idle connection.
-    pub(super) async fn begin(&mut self, statement: &'static str) -> Result<Tx<'_>, Error> {
-        let pooled = self.mode != Mode::Named;
-        Ok(Tx { tx: self.conn.begin_with(statement).await?, pooled })
+    pub(super) async fn begin(&mut self, statement: &'static str) -> Result<BorrowedTx<'_>, Error> {
+        let (pooled, watch) = (self.mode != Mode::Named, self.watch);
+        let tx = self.conn.begin_with(statement);
+        let tx = match watch {
+            Some(watch) => watch.future(tx).await?,
+            None => tx.await?,
+        };
+        Ok(BorrowedTx { tx, pooled, watch })
     }
 }
 
-type Step = Either<PgQueryResult, PgRow>;
+pub(super) type Step = Either<PgQueryResult, PgRow>;
 
 impl<'c> Executor<'c> for Conn<'c> {
     type Database = Postgres;
@@ -80,13 +94,17 @@ impl<'c> Executor<'c> for Conn<'c> {
         'c: 'e,
         E: 'q + Execute<'q, Postgres>,
     {
-        match self.mode {
+        let steps = match self.mode {
             Mode::Named => self.conn.fetch_many(query),
             Mode::Unnamed => self.conn.fetch_many(Unnamed::from(query)),
             Mode::Alone => {
                 let steps = stream::once(run_alone(self.conn, Unnamed::from(query)));
                 steps.map_ok(|steps| stream::iter(steps.into_iter().map(Ok))).try_flatten().boxed()
             }
+        };
+        match self.watch {
+            Some(watch) => watch.stream(steps),
+            None => steps,
         }
     }
 
@@ -95,13 +113,17 @@ impl<'c> Executor<'c> for Conn<'c> {
         'c: 'e,
         E: 'q + Execute<'q, Postgres>,
     {
-        match self.mode {
+        let row: BoxFuture<'e, Result<Option<PgRow>, Error>> = match self.mode {
             Mode::Named => self.conn.fetch_optional(query),
             Mode::Unnamed => self.conn.fetch_optional(Unnamed::from(query)),
             Mode::Alone => {
                 let query = Unnamed::from(query);
                 Box::pin(async move { Ok(run_alone(self.conn, query).await?.into_iter().find_map(Either::right)) })
             }
+        };
+        match self.watch {
+            Some(watch) => Box::pin(watch.future(row)),
+            None => row,
         }
     }
 
@@ -193,35 +215,23 @@ async fn run_alone(conn: &mut PgConnection, query: Unnamed) -> Result<Vec<Step>,
     }
 }
 
-/// A transaction. Dropping it rolls it back.
-pub(super) struct Tx<'t> {
+/// A transaction on a connection that belongs to someone else. Dropping it rolls it back.
+pub(super) struct BorrowedTx<'t> {
     tx: Transaction<'t, Postgres>,
     pooled: bool,
+    watch: Option<Watch<'t>>,
 }
 
-impl Tx<'_> {
+impl BorrowedTx<'_> {
     pub(super) fn conn(&mut self) -> Conn<'_> {
-        Conn::in_transaction(&mut self.tx, self.pooled)
+        Conn { watch: self.watch, ..Conn::in_transaction(&mut self.tx, self.pooled) }
     }
 
     pub(super) async fn commit(self) -> Result<(), Error> {
-        self.tx.commit().await
-    }
-
-    pub(super) async fn rollback(self) -> Result<(), Error> {
-        self.tx.rollback().await
-    }
-}
-
-/// A connection of a pool, without an open transaction.
-pub(super) struct Acquired {
-    conn: PoolConnection<Postgres>,
-    pooled: bool,
-}
-
-impl Acquired {
-    pub(super) fn conn(&mut self) -> Conn<'_> {
-        Conn::idle(&mut self.conn, self.pooled)
+        match self.watch {
+            Some(watch) => watch.future(self.tx.commit()).await,
+            None => self.tx.commit().await,
+        }
     }
 }
 
@@ -230,15 +240,24 @@ impl Acquired {
 pub(super) struct ConnPool {
     pub(super) pool: PgPool,
     pub(super) pooled: bool,
+    /// How long a statement may take.
+    answer_within: Duration,
+    distrust: Distrust,
 }
 
 impl ConnPool {
     pub(super) async fn acquire(&self) -> Result<Acquired, Error> {
-        Ok(Acquired { conn: self.pool.acquire().await?, pooled: self.pooled })
+        let conn = self.pool.acquire().await?;
+        Ok(Acquired::new(conn, self.pooled, self.answer_within, self.distrust.clone()))
     }
 
-    pub(super) async fn begin(&self, statement: &'static str) -> Result<Tx<'static>, Error> {
-        Ok(Tx { tx: self.pool.begin_with(statement).await?, pooled: self.pooled })
+    pub(super) async fn begin(&self, statement: &'static str) -> Result<Tx, Error> {
+        Tx::begin(self.acquire().await?, statement).await
+    }
+
+    /// Closes each connection that exists before it is used again.
+    pub(super) fn replace_connections(&self) {
+        self.distrust.mark();
     }
 }
 
@@ -273,12 +292,15 @@ impl Server {
     }
 
     /// Opens a pool. It connects when it is first used.
-    pub(super) fn pool(&self, connections: u32, within: Duration) -> ConnPool {
-        let mut options = PgPoolOptions::new().max_connections(connections).acquire_timeout(within);
+    pub(super) fn pool(&self, connections: u32, connect_within: Duration, answer_within: Duration) -> ConnPool {
+        let distrust = Distrust::default();
+        let options = PgPoolOptions::new().max_connections(connections).acquire_timeout(connect_within);
+        let mut options = checked(options, connect_within, distrust.clone());
         if self.pooled {
             options = options.after_connect(|conn, _| Box::pin(learn_types(conn)));
         }
-        ConnPool { pool: options.connect_lazy_with(self.connect.clone()), pooled: self.pooled }
+        let pool = options.connect_lazy_with(self.connect.clone());
+        ConnPool { pool, pooled: self.pooled, answer_within, distrust }
     }
 }
 

@@ -11,6 +11,7 @@ use sqlx::pool::PoolConnection;
 use sqlx::{AssertSqlSafe, Postgres, Row};
 
 use super::conn::Conn;
+use super::connection_watch::give_back;
 use super::error::{Conflict, conflict};
 use super::{PostgresStore, REBUILD_LOCK};
 
@@ -64,21 +65,19 @@ impl BatchConnections {
     /// Keeps a connection unless `limit` are kept already; otherwise it returns to the pool.
     fn keep(&self, conn: PoolConnection<Postgres>, limit: usize) {
         let mut idle = self.idle();
-        if !idle.closed && idle.connections.len() < limit {
-            idle.connections.push(conn);
-        }
+        if !idle.closed && idle.connections.len() < limit { idle.connections.push(conn) } else { give_back(conn) }
     }
 
-    /// Returns all connections to the pool, which checks them.
-    fn return_all(&self) {
-        self.idle().connections.clear();
+    /// Closes all connections. Returning them to the pool would wait for an answer on each.
+    pub(super) fn close_all(&self) {
+        self.idle().connections.drain(..).for_each(|conn| drop(conn.detach()));
     }
 
     /// Returns all connections and keeps none from now on, because closing the pool waits for all of its connections.
     pub(super) fn close(&self) {
         let mut idle = self.idle();
         idle.closed = true;
-        idle.connections.clear();
+        idle.connections.drain(..).for_each(give_back);
     }
 }
 
@@ -97,7 +96,7 @@ impl PostgresStore {
         if let Some(conn) = idle {
             match self.begin_batch(conn, &begin).await {
                 // The connection was lost while it was idle, and the other idle ones probably too.
-                Err(error) if conflict(&error) == Some(Conflict::ConnectionLost) => self.batch_connections.return_all(),
+                Err(error) if conflict(&error) == Some(Conflict::ConnectionLost) => self.replace_connections(),
                 opened => return opened,
             }
         }

@@ -14,6 +14,8 @@ pub(super) enum Conflict {
     Deadlock,
     /// The connection was lost. If that happens before the commit, nothing is changed.
     ConnectionLost,
+    /// The server writes no more, because it has become a standby or read-only. Another connection may lead to a server that writes.
+    ReadOnly,
 }
 
 /// Returns the conflict behind an error, if it is one.
@@ -24,6 +26,7 @@ pub(super) fn conflict(error: &sqlx::Error) -> Option<Conflict> {
     match code(error).as_deref() {
         Some("55P03") => Some(Conflict::LockTimeout),
         Some("40P01" | "40001") => Some(Conflict::Deadlock),
+        Some("25006") => Some(Conflict::ReadOnly),
         _ => None,
     }
 }

@@ -55,7 +55,7 @@ async fn prepare_with(store: &PostgresStore, steps: &[&'static str]) -> Result<(
     }
     drop(conn);
     // A migration may take long, and a pooler may cancel a long transaction, so a direct connection is used if there is one.
-    let mut tx = store.side_pool.begin(READ_COMMITTED).await.map_err(store_error)?;
+    let mut tx = store.side_pool.begin(READ_COMMITTED).await.map_err(store_error)?.unbounded();
     sqlx::query("SELECT pg_advisory_xact_lock($1)")
         .bind(MIGRATION_LOCK)
         .execute(tx.conn())

@@ -10,6 +10,7 @@
 //! | `row_locations`, `pg_types` | find locked rows by their `ctid` |
 //! | `conn` | run statements on a server or on a pooler |
 //! | `connections` | begin and end batches in one round trip each |
+//! | `connection_watch` | close connections whose server does not answer any more |
 //! | `caller_transaction` | execute requests in a transaction of the caller |
 //! | `journal`, `payloads` | read the journal, assign its positions, load large payloads |
 //! | `verify`, `rebuild`, `forget` | check the tables, restore them from the journal, delete old rows |
@@ -49,6 +50,7 @@ mod blobs;
 mod caller_transaction;
 mod commit;
 mod conn;
+mod connection_watch;
 mod connections;
 mod due;
 mod error;
@@ -81,7 +83,8 @@ use bursar_core::time::Time;
 use sqlx::postgres::PgPool;
 use sqlx::{Connection, PgConnection};
 
-use self::conn::{Acquired, Conn, ConnPool, Server, Servers, Tx, check_same_database};
+use self::conn::{Conn, ConnPool, Server, Servers, check_same_database};
+use self::connection_watch::{Acquired, Tx};
 use self::connections::BatchConnections;
 use self::error::store_error;
 pub use self::is_empty::is_empty;
@@ -127,7 +130,8 @@ pub struct PostgresOptions {
     pub connections: u32,
     /// How long to wait for a free connection, or for the server to accept a new one.
     pub connect_within: Duration,
-    /// How long the server may take to execute a batch, not counting lock waits, before the connection is considered lost.
+    /// How long the server may take to execute a batch or a statement outside of one, not counting lock waits, before the connection is
+    /// considered lost.
     pub answer_within: Duration,
     /// How long a batch waits for an idempotency key or a job key that another transaction is inserting.
     pub key_patience: Duration,
@@ -185,7 +189,8 @@ impl PostgresStore {
         );
         let within = options.connect_within;
         probe(&servers.main, within).await?;
-        let (pool, side_pool) = (servers.main.pool(options.connections.max(1), within), servers.side().pool(2, within));
+        let pool = servers.main.pool(options.connections.max(1), within, options.answer_within);
+        let side_pool = servers.side().pool(2, within, options.answer_within);
         if let (Some(_), Some(direct)) = (&options.direct_url, &servers.direct) {
             probe(direct, within).await?;
             check_same_database(&pool, &side_pool).await?;
@@ -221,8 +226,15 @@ impl PostgresStore {
         self.pool.acquire().await.map_err(|error| self.pool_error(error))
     }
 
-    async fn begin(&self, statement: &'static str) -> Result<Tx<'static>, StoreError> {
+    async fn begin(&self, statement: &'static str) -> Result<Tx, StoreError> {
         self.pool.begin(statement).await.map_err(|error| self.pool_error(error))
+    }
+
+    /// Closes the idle connections: they may lead to a server that is gone, or that has become a standby.
+    fn replace_connections(&self) {
+        self.batch_connections.close_all();
+        self.pool.replace_connections();
+        self.side_pool.replace_connections();
     }
 
     /// Translates an error of the pool. If the pool timed out although it is not full, the server did not accept a connection.

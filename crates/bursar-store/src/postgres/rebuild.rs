@@ -25,7 +25,7 @@ const WRITERS_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl PostgresStore {
     pub(super) async fn rebuild_tables(&self) -> Result<u64, StoreError> {
-        let mut tx = self.begin(READ_COMMITTED).await?;
+        let mut tx = self.begin(READ_COMMITTED).await?.unbounded();
         sqlx::query("SELECT set_config('lock_timeout', $1, true), pg_advisory_xact_lock($2)")
             .bind(format!("{}ms", WRITERS_TIMEOUT.as_millis()))
             .bind(REBUILD_LOCK)

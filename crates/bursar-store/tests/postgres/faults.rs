@@ -1,4 +1,4 @@
-//! A server that restarts, hangs, becomes read-only or is out of connections, and a network that stalls.
+//! A server that restarts, hangs, becomes read-only or is out of connections, a network that stalls, and connections that lead nowhere.
 //!
 //! Each fault ends in `Busy`, `Unavailable` or an unknown outcome. Afterwards the store goes on by itself, and retries with their keys are
 //! executed once.
@@ -142,6 +142,28 @@ async fn a_server_that_was_read_only_is_written_again() {
     world.finish().await;
 }
 
+/// As after a failover: a connection leads to a server that has become a standby, a new one leads to the primary.
+#[tokio::test]
+async fn connections_to_a_read_only_server_are_replaced() {
+    let url = fresh_database();
+    let database = url.rsplit('/').next().unwrap();
+    let mut world = World::open(&url, options()).await;
+    world.post().await;
+    // The setting is that of new connections, which replace the ended ones.
+    let set = format!("ALTER DATABASE {database} SET default_transaction_read_only");
+    let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
+    execute(&url, format!("{set} = on; {end}")).await;
+    world.post_until_it_fails().await;
+    // Reads fill the pool with connections that stay read-only.
+    let reads = (0..8).map(|_| async { world.store.scope(&scope_key("room")).await.unwrap() });
+    futures_util::future::join_all(reads).await;
+    execute(&url.replace(database, "postgres"), format!("{set} = off")).await;
+    for _ in 0..4 {
+        world.post().await;
+    }
+    world.finish().await;
+}
+
 #[tokio::test]
 async fn a_server_without_free_connections_is_used_again() {
     let url = fresh_database();
@@ -159,30 +181,47 @@ async fn a_server_without_free_connections_is_used_again() {
     world.finish().await;
 }
 
-/// Forwards between clients and a server, unless it is stalled: then bytes wait.
-async fn network(server: String) -> (u16, watch::Sender<bool>) {
+/// What a network does with bytes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Network {
+    Up,
+    /// Bytes wait.
+    Stalled,
+    /// Bytes of the connections that were opened before the cut with this number wait for ever. No connection is closed.
+    Cut(u32),
+}
+
+/// Forwards between clients and a server.
+async fn network(server: String) -> (u16, watch::Sender<Network>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let (stall, stalled) = watch::channel(false);
+    let (set, state) = watch::channel(Network::Up);
     tokio::spawn(async move {
         while let Ok((client, _)) = listener.accept().await {
             let Ok(server) = TcpStream::connect(&server).await else { continue };
             let ((read, write), (back, forth)) = (client.into_split(), server.into_split());
-            tokio::spawn(carry(read, forth, stalled.clone()));
-            tokio::spawn(carry(back, write, stalled.clone()));
+            let opened = *state.borrow();
+            tokio::spawn(carry(read, forth, opened, state.clone()));
+            tokio::spawn(carry(back, write, opened, state.clone()));
         }
     });
-    (port, stall)
+    (port, set)
 }
 
 async fn carry(
     mut from: impl AsyncReadExt + Unpin,
     mut to: impl AsyncWriteExt + Unpin,
-    mut stalled: watch::Receiver<bool>,
+    opened: Network,
+    mut state: watch::Receiver<Network>,
 ) {
     let mut bytes = vec![0; 65_536];
     while let Ok(length @ 1..) = from.read(&mut bytes).await {
-        if stalled.wait_for(|stalled| !*stalled).await.is_err() || to.write_all(&bytes[..length]).await.is_err() {
+        let passes = |state: &Network| match state {
+            Network::Up => true,
+            Network::Stalled => false,
+            Network::Cut(_) => opened == *state,
+        };
+        if state.wait_for(passes).await.is_err() || to.write_all(&bytes[..length]).await.is_err() {
             return;
         }
     }
@@ -192,14 +231,43 @@ async fn carry(
 async fn a_network_that_stalls_ends_no_request_wrongly() {
     let url = fresh_database();
     let server = url.split(['@', '/']).nth(3).unwrap().to_owned();
-    let (port, stall) = network(server.clone()).await;
+    let (port, network) = network(server.clone()).await;
     let mut world = World::open(&url.replace(&server, &format!("127.0.0.1:{port}")), options()).await;
     for _ in 0..2 {
         world.post().await;
-        stall.send(true).unwrap();
+        network.send(Network::Stalled).unwrap();
         assert!(!world.attempt().await, "no answer arrives");
-        stall.send(false).unwrap();
+        network.send(Network::Up).unwrap();
         world.post().await;
     }
     world.finish().await;
+}
+
+/// As after a power loss or a partition: connections are not closed, but nothing arrives on them any more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_that_lead_nowhere_are_replaced() {
+    let url = fresh_database();
+    let server = url.split(['@', '/']).nth(3).unwrap().to_owned();
+    let (port, network) = network(server.clone()).await;
+    let mut world = World::open(&url.replace(&server, &format!("127.0.0.1:{port}")), options()).await;
+    for cut in 1..=2 {
+        world.post().await;
+        // Readers keep all connections in use when the network is cut. Each ends with a read that began after it.
+        let (store, is_cut) = (&world.store, || *network.borrow() == Network::Cut(cut));
+        let read = async || {
+            let mut began_after = false;
+            while store.scope(&scope_key("room")).await.map_err(|error| expected(&error)).is_err() || !began_after {
+                began_after = is_cut();
+            }
+        };
+        let readers = futures_util::future::join_all((0..16).map(|_| read()));
+        let cut_now = async {
+            tokio::task::yield_now().await;
+            network.send(Network::Cut(cut)).unwrap();
+        };
+        timeout(TIMEOUT, futures_util::future::join(readers, cut_now)).await.expect("every read ends");
+        world.post().await;
+    }
+    // Closing waits for every connection, so none is stuck.
+    timeout(TIMEOUT, world.finish()).await.expect("the store closes");
 }

@@ -1,4 +1,4 @@
-"""Throwaway processes for the proofs of blobs: a Bursar server on the loopback address, and how to end what was started."""
+"""Throwaway processes for the proofs: a Bursar server on the loopback address, and how to end what was started."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 TOKEN = "operator-token-of-one-throwaway-run"
 START_S = 60
@@ -85,10 +85,10 @@ class Server:
 
 
 @contextmanager
-def server(place: Path, env: Mapping[str, str] | None = None) -> Iterator[Server]:
-    """Runs a server on a new SQLite database in the folder."""
+def server(place: Path, env: Mapping[str, str] | None = None, database: str | None = None) -> Iterator[Server]:
+    """Runs a server on the database; default: a new SQLite file in the folder. The log is in the folder too."""
     log = place / "server.log"
-    command = [str(bursar()), "serve", "--listen", "127.0.0.1:0", "--database", f"sqlite://{place}/bursar.db"]
+    command = [str(bursar()), "serve", "--listen", "127.0.0.1:0", "--database", database or f"sqlite://{place}/bursar.db"]
     with process(command, log, {"BURSAR_OPERATOR_TOKEN": TOKEN, **(env or {})}) as child:
         until = time.monotonic() + START_S
         while True:
