@@ -39,13 +39,14 @@ pub use postgres::{PostgresOptions, PostgresStore};
 pub use segment::{ArchivedRow, Chain, Segment, SegmentError};
 pub use sqlite::{Copied, CopyOptions, CopyProgress, SqliteStore};
 pub use store::{
-    Commit, Forgotten, Health, Journaled, Lock, LockPolicy, Maintain, Notify, Read, RequestOutcome, Setup, Store,
+    Archive, ArchivedRows, ArchivedSender, Commit, Forgotten, Health, Journaled, Lock, LockPolicy, Maintain, Notify,
+    Read, RequestOutcome, Setup, Store,
 };
 pub use verify::Report;
 
 /// The methods of a store, for callers that name its type.
 pub mod prelude {
-    pub use crate::store::{Commit as _, Maintain as _, Notify as _, Read as _};
+    pub use crate::store::{Archive as _, Commit as _, Maintain as _, Notify as _, Read as _};
 }
 
 /// The SQL that prepares a database of the kind `url` names, for tools that run migrations themselves.
