@@ -1,5 +1,4 @@
-//! How much a database and its archive grow. `cargo test -p bursar --test api growth -- --nocapture` prints the figures of
-//! docs/operations.md.
+//! How much a database and its archive grow. `cargo test -p bursar --test api growth -- --nocapture` prints the figures.
 
 use std::time::Duration;
 
