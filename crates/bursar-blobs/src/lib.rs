@@ -20,6 +20,7 @@
 //! | --- | --- |
 //! | [`Backends`], [`Backend`] | a local directory or an S3-compatible service, and what it can do |
 //! | [`Blobs`] | uploads, downloads, signed uploads, resumable uploads, collection, the scan for orphans, moves |
+//! | [`JournalObjects`] | the archive of the journal in a backend |
 //! | [`serve`] | which part of a blob answers a request, by its conditions and ranges |
 //! | [`disposition`] | under which name and type a browser gets a blob |
 
@@ -28,6 +29,7 @@ mod blobs;
 mod collect;
 pub mod disposition;
 mod error;
+mod journal;
 mod object;
 mod orphans;
 mod relocate;
@@ -43,6 +45,7 @@ pub use self::backend::{Abilities, Backend, Backends, BadBackend, S3Settings};
 pub use self::blobs::{Blobs, BodyStream, NewBlob, Stored, body};
 pub use self::collect::CollectReport;
 pub use self::error::{BackendError, BlobError};
+pub use self::journal::JournalObjects;
 pub use self::orphans::{ORPHAN_AGE, Orphan, OrphanReport};
 pub use self::relocate::MoveReport;
 pub use self::resumable::Progress;

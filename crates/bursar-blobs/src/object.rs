@@ -12,6 +12,9 @@ pub(crate) const STAGED: &str = "staged";
 /// Where resumable uploads put the parts that have arrived.
 pub(crate) const CHUNKS: &str = "chunks";
 
+/// Where the segments of the archived journal are.
+pub(crate) const JOURNAL: &str = "journal";
+
 /// Returns the object with the bytes of a blob. The last digits of an id are random, so directories fill evenly.
 pub(crate) fn object(id: BlobId) -> Path {
     let name = id.to_string();

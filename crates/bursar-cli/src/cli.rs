@@ -252,7 +252,8 @@ impl CliCommand {
                 matches!(args, credential::Tokens::Show { .. } | credential::Tokens::List { .. })
             }
             CliCommand::Meter(args) => matches!(args, meter::Meters::Show { .. }),
-            CliCommand::Journal(_) | CliCommand::Top(_) | CliCommand::Verify => true,
+            CliCommand::Journal(args) => !matches!(args, journal::Journals::Archive(_)),
+            CliCommand::Top(_) | CliCommand::Verify => true,
             _ => false,
         };
         if reads { Access::Read } else { Access::Write }
@@ -268,6 +269,9 @@ impl CliCommand {
                 | CliCommand::Rebuild(_)
                 | CliCommand::Sweep(_)
                 | CliCommand::Grant(grant::Grants::Purge)
+                | CliCommand::Journal(
+                    journal::Journals::Archive(_) | journal::Journals::Segments | journal::Journals::Verify,
+                )
         )
     }
 }

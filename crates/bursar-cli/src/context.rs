@@ -56,7 +56,7 @@ impl Context {
         if sqlite_path(url).is_none_or(|path| !path.exists()) {
             return Err(Problem::new(Kind::Unusable, "there is no SQLite file"));
         }
-        let options = args.config.options(url).read_only(true).upkeep(None);
+        let options = args.config.options(url)?.read_only(true).upkeep(None);
         Context::over(&options.open().await?, url, args)
     }
 
@@ -75,7 +75,7 @@ impl Context {
 
     async fn start(args: &ConfiguredArgs, url: &str, migrate: bool) -> Result<Context, Problem> {
         // A short-lived command runs no background maintenance.
-        let bursar = args.config.options(url).migrate(migrate).upkeep(None).open().await?;
+        let bursar = args.config.options(url)?.migrate(migrate).upkeep(None).open().await?;
         Context::over(&bursar, url, args)
     }
 

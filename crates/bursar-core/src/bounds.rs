@@ -76,6 +76,10 @@ pub const REFERENCES_MAX: usize = 100;
 pub const BLOB_REFERENCES_MAX: usize = 256;
 /// The bytes that are held first for an upload of unknown length. Each further step doubles them.
 pub const UPLOAD_STEP: u64 = 8 << 20;
+/// The bytes of journal rows, before compression, at which a segment of the archive is full. A larger row gets a segment of its own.
+pub const SEGMENT_BYTES: usize = 16 << 20;
+/// The bytes of journal rows, before compression, at which a block of a segment is full. A reader of one row reads one block.
+pub const SEGMENT_BLOCK_BYTES: usize = 256 << 10;
 /// The most bytes in the kind, and in the message, of a job's error.
 pub const ERROR_BYTES_MAX: usize = 4_096;
 

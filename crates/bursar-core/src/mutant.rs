@@ -213,6 +213,12 @@ mutants! {
     KeepUploadHold = "keep-upload-hold",
     /// The bytes of a collected blob are not credited.
     CollectUncredited = "collect-uncredited",
+    /// A row that no segment has is deleted from the journal.
+    PruneUnarchived = "prune-unarchived",
+    /// A row from which an idempotency key is answered is archived.
+    ArchiveAnswers = "archive-answers",
+    /// A segment is recorded although another one has been recorded since.
+    BreakChain = "break-chain",
     /// SQLite acknowledges a commit before it is on disk.
     SynchronousOff = "synchronous-off",
     /// SQLite acknowledges a commit when it is written, and syncs it at the next checkpoint.

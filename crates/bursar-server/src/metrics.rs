@@ -19,7 +19,7 @@ const COUNT_TIMEOUT: Duration = Duration::from_secs(2);
 const SECONDS: [f64; 10] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0];
 
 /// Every metric: name, Prometheus type, help text.
-const METRICS: [(&str, &str, &str); 45] = [
+const METRICS: [(&str, &str, &str); 48] = [
     ("bursar_build_info", "gauge", "Always 1; the label `version` is the version of Bursar."),
     ("bursar_http_requests_total", "counter", "HTTP requests answered, by method, route and status."),
     (
@@ -60,6 +60,17 @@ const METRICS: [(&str, &str, &str); 45] = [
     ("bursar_batch_size", "histogram", "Requests per batch."),
     ("bursar_commit_seconds", "histogram", "Duration of a batch, from its first read to its durable commit."),
     ("bursar_removed_total", "counter", "Rows that this node deleted because they were kept for long enough, by kind."),
+    (
+        "bursar_archive_position",
+        "gauge",
+        "Last position of the journal that this node knows to be archived; 0 if there is no archive.",
+    ),
+    ("bursar_archive_bytes_total", "counter", "Bytes of the journal's segments that this node wrote to the archive."),
+    (
+        "bursar_archive_failures_total",
+        "counter",
+        "Attempts to archive the journal in the background that failed on this node and are repeated.",
+    ),
     ("bursar_meter_admitted_total", "counter", "Metered requests charged to a quota and served."),
     ("bursar_meter_exceeded_total", "counter", "Metered requests refused because their caller's quota was exhausted."),
     ("bursar_meter_bypassed_total", "counter", "Metered requests that cost nothing."),
@@ -289,6 +300,10 @@ fn engine_metrics(app: &App, page: &mut Page) {
     for (kind, count) in [("keys", keys), ("holds", holds), ("grants", grants), ("scopes", scopes), ("costs", costs)] {
         page.sample("bursar_removed_total", &format!("kind=\"{kind}\""), count);
     }
+    let archived = app.bursar.journal().archive_counts();
+    page.value("bursar_archive_position", archived.position);
+    page.value("bursar_archive_bytes_total", archived.bytes);
+    page.value("bursar_archive_failures_total", archived.failures);
     page.value("bursar_lease_waiters", vitals.lease_waiters);
     page.value("bursar_bells_total", counters.polls);
     page.value("bursar_hints_total", counters.notifications_received);

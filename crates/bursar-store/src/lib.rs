@@ -7,6 +7,7 @@
 //! - [`transaction`]: load, decide, store; the same for all engines. An engine outside of this crate, such as a simulated one, implements
 //!   [`transaction::Rows`] and uses the same code.
 //! - [`sqlite`], [`postgres`], [`memory`]: the engines.
+//! - [`segment`]: the format of the archived journal.
 //! - [`wakeup`]: notifications between processes.
 //! - `conformance`: the tests that every engine must pass.
 
@@ -21,6 +22,7 @@ mod job_list;
 mod job_row;
 pub mod memory;
 pub mod postgres;
+pub mod segment;
 pub mod sqlite;
 pub mod store;
 pub mod transaction;
@@ -34,15 +36,17 @@ pub use figures::{
 };
 pub use memory::MemoryStore;
 pub use postgres::{PostgresOptions, PostgresStore};
+pub use segment::{ArchivedRow, Chain, Segment, SegmentError};
 pub use sqlite::{Copied, CopyOptions, CopyProgress, SqliteStore};
 pub use store::{
-    Commit, Forgotten, Health, Journaled, Lock, LockPolicy, Maintain, Notify, Read, RequestOutcome, Setup, Store,
+    Archive, ArchivedRows, ArchivedSender, Commit, Forgotten, Health, Journaled, Lock, LockPolicy, Maintain, Notify,
+    Read, RequestOutcome, Setup, Store,
 };
 pub use verify::Report;
 
 /// The methods of a store, for callers that name its type.
 pub mod prelude {
-    pub use crate::store::{Commit as _, Maintain as _, Notify as _, Read as _};
+    pub use crate::store::{Archive as _, Commit as _, Maintain as _, Notify as _, Read as _};
 }
 
 /// The SQL that prepares a database of the kind `url` names, for tools that run migrations themselves.

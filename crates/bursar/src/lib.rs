@@ -30,6 +30,7 @@
 //! - `observed`: refusals and workers that this process has seen, in memory.
 
 mod api;
+mod archive;
 mod engine;
 mod error;
 mod ids;
@@ -76,7 +77,7 @@ pub use bursar_core::trace::TraceParent;
 pub use bursar_core::window::{CalendarUnit, Weekday, Window, Zone};
 pub use bursar_store::{
     Clock, Copied, CopyOptions, CopyProgress, Cost, CostMark, DeadGroup, DeadGroupMark, Health, HeldMark, HeldSum,
-    JobFilter, ManualClock, PostgresOptions, Report, StoreError, SystemClock, migration_sql,
+    JobFilter, ManualClock, PostgresOptions, Report, Segment, StoreError, SystemClock, migration_sql,
 };
 pub use bursar_worker::{
     BlobReader, BlobStore, HandlerError, JobBlobs, JobContext, JobFailure, JobService, LeasedJob, NotTaken, Progress,
@@ -100,6 +101,9 @@ pub use crate::api::queues::{QueueFigures, QueueSeries, Queues};
 pub use crate::api::reservation::{Reservation, ReservationError, ReservationKernel, Resource};
 pub use crate::api::schedules::Schedules;
 pub use crate::api::transaction::Transaction;
+pub use crate::archive::{
+    ArchiveCounts, ArchiveOptions, ArchivePlace, ArchiveStatus, Archived, DirectoryPlace, JournalProof, MemoryPlace,
+};
 pub use crate::engine::{Counters, Distribution, Histogram, Vitals};
 pub use crate::error::Error;
 pub use crate::maintenance::{Removed, Swept, Tended};

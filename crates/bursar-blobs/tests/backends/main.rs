@@ -7,6 +7,7 @@
 mod collection;
 mod faults;
 mod home;
+mod journal;
 mod moving;
 mod proxy;
 mod resumable;

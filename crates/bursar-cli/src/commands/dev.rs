@@ -65,7 +65,7 @@ pub(crate) async fn run(args: Dev, global: GlobalArgs) -> Result<Exit, Problem> 
     let lock = FolderLock::take(&args.data)?;
     // The demo prints one screen; only what is wrong is added to it.
     log::start(&Log { level: "warn".to_owned(), ..Config::default().log });
-    let bursar = global.config.options(&url).poll(POLL_EVERY).open().await?;
+    let bursar = global.config.options(&url)?.poll(POLL_EVERY).open().await?;
     let served = serve(&bursar, &args, &global, listener, &lock).await;
     bursar.close().await;
     served.map(|()| Exit::Done)

@@ -1,5 +1,6 @@
 //! `bursar doctor`.
 
+mod archive;
 mod remote;
 
 use std::net::SocketAddr;
@@ -42,6 +43,8 @@ pub(crate) enum Component {
     Clock,
     /// Whether every event is readable
     Journal,
+    /// Whether the archive of the journal can be reached and keeps up
+    Archive,
     /// Whether balances match holds and postings
     Balances,
     /// Whether the bytes of all blobs are there, and what their storage can do
@@ -151,7 +154,7 @@ async fn unusable(args: &Doctor, global: &ConfiguredArgs, problem: Problem) -> R
         diagnosis.findings.insert(0, Finding::bad(Component::Database, detail, todo));
         return Ok(Diagnosis { ok: false, ..diagnosis });
     }
-    let (rebuilt, todo) = match salvage(args, url).await {
+    let (rebuilt, todo) = match salvage(args, global).await {
         Some((events, todo)) => (Some(events), todo),
         None => (None, recovery_steps(url)),
     };
@@ -192,7 +195,7 @@ async fn examine(args: &Doctor, context: &Context, global: &ConfiguredArgs) -> R
             && is_ahead(&health)
             // The finding about the journal is the last one.
             && let Some(finding) = found.last_mut()
-            && let Some(todo) = set_journal_back(url, health.now).await
+            && let Some(todo) = set_journal_back(global, health.now).await
         {
             finding.todo = Some(todo);
         }
@@ -202,6 +205,9 @@ async fn examine(args: &Doctor, context: &Context, global: &ConfiguredArgs) -> R
     let journal = if is_selected(Component::Journal) || args.fix { Some(journal(&health, bursar).await) } else { None };
     let readable = journal.as_ref().is_some_and(|finding| finding.ok);
     findings.extend(journal.filter(|finding| is_selected(Component::Journal) || !finding.ok));
+    if is_selected(Component::Archive) {
+        findings.extend(archive::examine(bursar, args.component.is_some()).await);
+    }
     let mut rebuilt = None;
     if is_selected(Component::Balances) {
         let mut found = balances(bursar).await;
@@ -242,11 +248,13 @@ fn is_ahead(health: &Health) -> bool {
 }
 
 /// Writes a new file next to the database, with the journal moved back to the clock.
-async fn set_journal_back(url: &str, now: Time) -> Option<String> {
+async fn set_journal_back(global: &ConfiguredArgs, now: Time) -> Option<String> {
+    let url = global.config.database.url();
+    let archive = global.config.journal_archive(url).ok()?;
     let path = sqlite_path(url).filter(|path| path.is_file())?;
     let rebuilt = rebuilt_path(path);
     let rebuilt = rebuilt.as_path();
-    Some(match Bursar::set_clock_back(path, rebuilt, now).await {
+    Some(match Bursar::set_clock_back(path, rebuilt, now, archive.as_ref()).await {
         Ok((events, by)) => format!(
             "{} was written from the {events} events of the journal, with those after the clock jumped moved back by {by}; {}",
             rebuilt.display(),
@@ -381,10 +389,12 @@ async fn balances(bursar: &Bursar) -> Finding {
 
 /// Writes a new file next to a damaged one from its journal, if that is readable. The operator replaces the old file,
 /// because only they know that no process uses it.
-async fn salvage(args: &Doctor, url: &str) -> Option<(u64, String)> {
+async fn salvage(args: &Doctor, global: &ConfiguredArgs) -> Option<(u64, String)> {
+    let url = global.config.database.url();
+    let archive = global.config.journal_archive(url).ok()?;
     let path = sqlite_path(url).filter(|path| args.fix && path.is_file())?;
     let rebuilt = rebuilt_path(path);
-    let events = Bursar::salvage(path, &rebuilt).await.ok()?;
+    let events = Bursar::salvage(path, &rebuilt, archive.as_ref()).await.ok()?;
     let steps = replacement_steps(path, &rebuilt);
     Some((events, format!("{} was written from the journal; {steps}", rebuilt.display())))
 }

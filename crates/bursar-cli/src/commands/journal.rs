@@ -1,5 +1,7 @@
 //! `bursar journal`.
 
+mod archive;
+
 use bursar::{Event, Scope};
 use bursar_client::JournalQuery;
 use bursar_wire::Page;
@@ -8,6 +10,7 @@ use bursar_wire::problem::Problem;
 use clap::{Args, Subcommand};
 use serde_json::json;
 
+use self::archive::Archive;
 use crate::args::{ConfiguredArgs, PageSize, whole};
 use crate::context::Context;
 use crate::exit::Exit;
@@ -23,6 +26,12 @@ pub(crate) enum Journals {
     List(List),
     /// Print an SQL query that lists the events, for the configured database's engine
     Query,
+    /// Move rows that are old enough to the archive that journal.archive names
+    Archive(Archive),
+    /// List the segments of the archive
+    Segments,
+    /// Prove that no event is missing or changed: read every segment of the archive and every row of the table
+    Verify,
 }
 
 /// The events to list.
@@ -94,6 +103,9 @@ pub(crate) async fn run(args: Journals, context: &Context) -> Result<(), Problem
             }
             Ok(())
         }
+        Journals::Archive(args) => archive::archive(args, context).await,
+        Journals::Segments => archive::segments(context).await,
+        Journals::Verify => archive::verify(context).await,
         Journals::Query => unreachable!("`Cli::run` prints the query without opening a database"),
     }
 }

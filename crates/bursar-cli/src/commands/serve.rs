@@ -34,7 +34,7 @@ pub(crate) async fn run(args: Serve, global: GlobalArgs) -> Result<Exit, Problem
     }
     let settings = config.server(config.database.url())?;
     prepare_folder(config.database.url())?;
-    let bursar = config.options(config.database.url()).open().await?;
+    let bursar = config.options(config.database.url())?.open().await?;
     if let Some(blobs) = settings.blobs.clone() {
         tokio::spawn(probe(blobs));
     }

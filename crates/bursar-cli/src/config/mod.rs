@@ -8,6 +8,7 @@ mod file;
 mod flags;
 #[cfg(test)]
 mod fuzz;
+mod journal;
 mod kind;
 mod secret;
 mod settings;
@@ -55,6 +56,7 @@ pub(crate) struct Config {
     pub(crate) postgres: Postgres,
     pub(crate) rules: Retention,
     pub(crate) blobs: BlobStorage,
+    pub(crate) journal: JournalArchive,
     /// The quotas of callers; `None` disables the meter.
     pub(crate) meter: Option<MeterSettings>,
 }
@@ -112,6 +114,14 @@ pub(crate) struct BlobStorage {
     pub(crate) redirect: bool,
 }
 
+/// Where old rows of the journal go.
+#[derive(Debug)]
+pub(crate) struct JournalArchive {
+    /// A directory, or `blobs` for the storage of blobs; `None` if nothing is archived.
+    pub(crate) archive: Option<String>,
+    pub(crate) archived_after: Duration,
+}
+
 /// Lifetimes and retention, the same on all nodes of an installation.
 #[derive(Debug)]
 pub(crate) struct Retention {
@@ -164,14 +174,15 @@ impl Default for Config {
                 tenants_kept: rules.tenants,
             },
             blobs: BlobStorage::default(),
+            journal: JournalArchive::default(),
             meter: None,
         }
     }
 }
 
 impl Config {
-    /// Returns the options to open a database with.
-    pub(crate) fn options(&self, url: &str) -> Options {
+    /// Returns the options to open a database with. Fails if the archive of the journal is in an invalid storage.
+    pub(crate) fn options(&self, url: &str) -> Result<Options, Problem> {
         let Engine { queue, batch, lanes, patience, upkeep, rescue } = self.engine;
         let postgres = PostgresOptions {
             connections: u32::try_from(self.postgres.connections).unwrap_or(u32::MAX),
@@ -192,7 +203,7 @@ impl Config {
             costs_kept: kept.costs_kept.into(),
             tenants: kept.tenants_kept.clone(),
         };
-        Bursar::options(url)
+        let options = Bursar::options(url)
             .rules(rules)
             .migrate(self.migrate)
             .queue(queue)
@@ -202,7 +213,11 @@ impl Config {
             .upkeep(Some(upkeep))
             .rescue(rescue)
             .listen(self.postgres.listen)
-            .postgres(postgres)
+            .postgres(postgres);
+        Ok(match self.journal_archive(url)? {
+            Some(archive) => options.archive(archive),
+            None => options,
+        })
     }
 
     /// Returns the database URL for a program that needs a session of the server, as `pg_dump` does. Fails if there is only a pooler.

@@ -237,6 +237,16 @@ const SETTINGS: &[Setting] = &[
         Kind::Bool(|c| &mut c.blobs.redirect),
         "redirect downloads from the bucket to signed addresses of the service",
     ),
+    Setting::new(
+        "journal.archive",
+        Kind::Text(|c| &mut c.journal.archive),
+        "archive for old rows of the journal: a directory, or `blobs` for the storage of blobs; without it, all rows stay in the database",
+    ),
+    Setting::new(
+        "journal.archived_after_ms",
+        millis(HOUR, KEPT_MAX, |c| &mut c.journal.archived_after),
+        "age from which rows of the journal are archived",
+    ),
     Setting::rare(
         "rules.hold_ttl_ms",
         millis(1, bounds::TTL_MAX.millis().unsigned_abs(), |c| &mut c.rules.hold_ttl),

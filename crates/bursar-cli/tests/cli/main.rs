@@ -1,5 +1,6 @@
 //! Runs the binary in a temporary folder and checks its output and exit code.
 
+mod archive;
 mod backends;
 mod backup;
 mod bench;

@@ -26,6 +26,7 @@ mod random;
 mod rebuild;
 mod settle;
 mod store;
+mod store_archive;
 mod store_reads;
 mod transaction;
 mod worker;

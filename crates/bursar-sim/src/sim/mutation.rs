@@ -26,6 +26,9 @@ pub fn needs_power_loss(mutant: Mutant) -> bool {
 pub fn caught_elsewhere(mutant: Mutant) -> Option<&'static str> {
     match mutant {
         mutant if needs_power_loss(mutant) => Some("the tests of power loss, `tests/crash`"),
+        Mutant::PruneUnarchived | Mutant::ArchiveAnswers | Mutant::BreakChain => {
+            Some("the archive, in `tests/archive.rs`")
+        }
         Mutant::TickTwice => Some("a rule, in `tests/mutants.rs`"),
         _ => None,
     }

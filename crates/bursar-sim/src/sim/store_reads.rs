@@ -21,7 +21,7 @@ use bursar_store::{
 use super::store::{KEY_PATIENCE, SimStore};
 use super::transaction::{LockMode, SimTx};
 
-fn not_simulated<T>() -> Result<T, StoreError> {
+pub(super) fn not_simulated<T>() -> Result<T, StoreError> {
     let what = "the simulated database does not support this".to_owned();
     Err(StoreError::Unavailable { what, hint: "use a real database", permanent: false, source: None })
 }

@@ -75,7 +75,7 @@ pub(super) async fn rebuild_restores_the_same_rows(world: World) {
 }
 
 /// Returns the rows that a stream created or changed, brought to the present.
-async fn snapshot(world: &World, created: &super::mixed::Created) -> Vec<String> {
+pub(super) async fn snapshot(world: &World, created: &super::mixed::Created) -> Vec<String> {
     let mut rows = Vec::new();
     for key in world.store.list_scope_keys(None, 1_000).await.expect("works") {
         let mut state = world.store.scope(&key).await.expect("works").expect("it exists");

@@ -3,6 +3,7 @@
 //! An engine provides a function that creates an empty store with a given clock and source of ids, and runs every case of
 //! [`CASES`], [`JOB_CASES`] and [`BLOB_CASES`] on a new store.
 
+mod archive;
 mod blobs;
 mod commands;
 mod commit_requests;
@@ -104,6 +105,10 @@ cases! {
     journal::history_links_of_tenants_are_separate,
     journal::rebuild_restores_the_same_rows,
     journal::large_payload_is_stored_outside_the_journal,
+    archive::archived_rows_are_read_and_rebuilt_as_before,
+    archive::a_row_that_answers_a_key_is_not_archived,
+    archive::young_rows_stay_in_the_journal,
+    archive::only_the_next_segment_is_recorded,
     mixed::verify_finds_nothing_after_a_mixed_stream,
 }
 

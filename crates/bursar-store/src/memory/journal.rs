@@ -40,6 +40,15 @@ impl Journal {
         &self.rows[self.rows.partition_point(|row| end(row) <= position.saturating_add(1))..]
     }
 
+    /// Deletes at most `limit` rows up to a position, the oldest first, but never the last row. Returns how many it deleted.
+    pub(super) fn prune(&mut self, until: u64, limit: usize) -> usize {
+        let old = self.rows.partition_point(|row| row.position <= until);
+        let count = old.min(limit).min(self.rows.len().saturating_sub(1));
+        self.rows.drain(..count);
+        self.by_id = self.rows.iter().enumerate().map(|(index, row)| (row.batch.id, index)).collect();
+        count
+    }
+
     /// Returns the position of the next event.
     pub fn next_position(&self) -> u64 {
         self.rows.last().map_or(1, end)

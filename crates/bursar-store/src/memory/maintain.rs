@@ -11,7 +11,7 @@ use bursar_core::time::Time;
 use super::MemoryStore;
 use crate::error::StoreError;
 use crate::figures::DueJobs;
-use crate::store::{Forgotten, Health, Maintain};
+use crate::store::{Archive, ArchivedRows, Forgotten, Health, Maintain};
 use crate::verify::Report;
 
 #[async_trait]
@@ -98,14 +98,7 @@ impl Maintain for MemoryStore {
     }
 
     async fn rebuild(&self) -> Result<u64, StoreError> {
-        let mut tables = self.tables();
-        let mut rebuilt = tables.before_replay();
-        for row in tables.journal.rows() {
-            rebuilt.replay(&row.batch)?;
-        }
-        rebuilt.rebuild_lines();
-        *tables = rebuilt;
-        Ok(tables.journal.next_position() - 1)
+        self.rebuild_from(ArchivedRows::none()).await
     }
 
     async fn health(&self) -> Result<Health, StoreError> {

@@ -11,6 +11,7 @@
 //!
 //! All rows are in ordered maps, so that the same requests read the same rows in the same order in every run.
 
+mod archive;
 mod blobs;
 mod check;
 mod forget;

@@ -21,6 +21,7 @@ use futures_util::FutureExt;
 use super::rows::MemoryRows;
 use super::{Changes, Journal, Writes};
 use crate::error::StoreError;
+use crate::segment::Segment;
 use crate::store::Journaled;
 use crate::transaction;
 use crate::transaction::rows::Rows;
@@ -52,6 +53,10 @@ pub struct Tables {
     pub schedules: BTreeMap<ScheduleKey, Schedule>,
     /// The journal.
     pub journal: Journal,
+    /// The segments of the archived journal.
+    pub(super) segments: Vec<Segment>,
+    /// The identity of the database, which its segments name.
+    pub(super) database: Option<u128>,
     pub(super) tallies: BTreeMap<Tally, i64>,
     pub(super) costs: BTreeMap<CostKey, i64>,
     pub(super) held: BTreeMap<HeldKey, i128>,
@@ -121,6 +126,8 @@ impl Tables {
     pub fn before_replay(&self) -> Tables {
         Tables {
             journal: self.journal.clone(),
+            segments: self.segments.clone(),
+            database: self.database,
             payloads: self.payloads.clone(),
             latest: self.latest,
             ..Tables::default()

@@ -21,6 +21,7 @@ use super::read::sql_limit;
 use super::{PostgresStore, READ_COMMITTED};
 use crate::codec::from_json;
 use crate::error::StoreError;
+use crate::segment::ArchivedRow;
 use crate::store::Journaled;
 
 /// The advisory lock under which positions are assigned.
@@ -29,7 +30,7 @@ const POSITIONS_LOCK: i64 = 0x6275_7273_6172_0003;
 const ROWS_PER_STEP: i64 = 10_000;
 
 /// Position, id, instant, `prev` and `entries`.
-type Row = (i64, Uuid, i64, String, String);
+pub(super) type Row = (i64, Uuid, i64, String, String);
 
 impl PostgresStore {
     /// Assigns a position to every committed row that has none.
@@ -128,6 +129,24 @@ pub(super) async fn page(conn: &mut Conn<'_>, after: u64, limit: usize) -> Resul
     .await
     .map_err(store_error)?;
     journaled(conn, rows, limit).await
+}
+
+/// Decodes rows of a segment, truncates them to one page and loads their detached payloads.
+pub(super) async fn unarchived(
+    conn: &mut Conn<'_>,
+    rows: Vec<ArchivedRow>,
+    limit: usize,
+) -> Result<Vec<Journaled>, StoreError> {
+    let stored = rows
+        .into_iter()
+        .map(|row| (row.position as i64, Uuid::from_u128(row.id.0), row.at.micros(), row.prev, row.entries));
+    journaled(conn, stored.collect(), limit).await
+}
+
+/// Returns a row as a segment has it.
+pub(super) fn archived_row((position, id, at, prev, entries): Row, count: u32) -> ArchivedRow {
+    let (position, id, at) = (position.unsigned_abs(), BatchId(id.as_u128()), Time::from_micros(at));
+    ArchivedRow { position, id, at, count, prev, entries }
 }
 
 /// Decodes rows, truncates them to one page and loads their detached payloads.

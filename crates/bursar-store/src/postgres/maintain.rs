@@ -19,7 +19,7 @@ use super::{PostgresStore, READ_COMMITTED, migrate};
 use crate::codec::stored_name;
 use crate::error::StoreError;
 use crate::figures::DueJobs;
-use crate::store::{Forgotten, Health, Maintain};
+use crate::store::{ArchivedRows, Forgotten, Health, Maintain};
 use crate::verify::Report;
 
 /// How long the store reports that it is not ready after a failed commit.
@@ -176,7 +176,7 @@ impl Maintain for PostgresStore {
     }
 
     async fn rebuild(&self) -> Result<u64, StoreError> {
-        self.rebuild_tables().await
+        self.rebuild_tables(ArchivedRows::none()).await
     }
 
     async fn ready(&self) -> Result<(), StoreError> {

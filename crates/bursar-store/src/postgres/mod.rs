@@ -46,6 +46,7 @@
 //!
 //! Where the database has `synchronous_commit = off`, each transaction that writes turns it on for itself.
 
+mod archive;
 mod blobs;
 mod caller_transaction;
 mod commit;

@@ -8,13 +8,15 @@
 //! - the order within the lines of flow keys, which is computed again from the jobs;
 //! - old figures and unused flow scopes, which maintenance had deleted and deletes again.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::error::{commit_error, store_error};
 use super::journal;
 use super::rows::{LockMode, PgRows};
-use super::{PostgresStore, READ_COMMITTED, REBUILD_LOCK};
+use super::{PostgresStore, READ_COMMITTED, REBUILD_LOCK, Tx};
 use crate::error::StoreError;
+use crate::store::{ArchivedRows, Journaled, Positions};
 use crate::transaction;
 use crate::transaction::rows::Rows;
 
@@ -24,7 +26,7 @@ const JOURNAL_PAGE: usize = 200;
 const WRITERS_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl PostgresStore {
-    pub(super) async fn rebuild_tables(&self) -> Result<u64, StoreError> {
+    pub(super) async fn rebuild_tables(&self, mut archived: ArchivedRows) -> Result<u64, StoreError> {
         let mut tx = self.begin(READ_COMMITTED).await?.unbounded();
         sqlx::query("SELECT set_config('lock_timeout', $1, true), pg_advisory_xact_lock($2)")
             .bind(format!("{}ms", WRITERS_TIMEOUT.as_millis()))
@@ -46,25 +48,45 @@ impl PostgresStore {
         .await
         .map_err(store_error)?;
         self.scope_cache.clear();
-        let (mut events, mut after) = (0, 0);
-        loop {
-            let page = journal::page(&mut tx.conn(), after, JOURNAL_PAGE).await?;
-            let Some(last) = page.last() else { break };
-            after = last.position + last.batch.count() as u64 - 1;
-            for row in &page {
-                let mut rows = PgRows::new(tx.conn(), self, LockMode::Exclusive);
-                let ws = transaction::replay(&mut rows, &row.batch).await?;
-                if !rows.store(&ws, None).await? {
-                    let problem = format!("{} uses an idempotency key that an earlier row uses", row.batch.id);
-                    return Err(StoreError::corrupt("journal row", problem));
-                }
-                events += row.batch.count() as u64;
+        let mut positions = Positions::new();
+        while let Some(rows) = archived.next().await? {
+            let mut rows = VecDeque::from(rows);
+            while !rows.is_empty() {
+                // One page at a time, because the payloads of many rows may not fit in memory.
+                let part = rows.iter().take(JOURNAL_PAGE).cloned().collect();
+                let page = journal::unarchived(&mut tx.conn(), part, JOURNAL_PAGE).await?;
+                rows.drain(..page.len());
+                self.replay(&mut tx, &page, &mut positions).await?;
             }
+        }
+        // A row is archived only when its idempotency keys are gone.
+        sqlx::query("DELETE FROM bursar.keys").execute(tx.conn()).await.map_err(store_error)?;
+        loop {
+            let page = journal::page(&mut tx.conn(), positions.next() - 1, JOURNAL_PAGE).await?;
+            if page.is_empty() {
+                break;
+            }
+            self.replay(&mut tx, &page, &mut positions).await?;
         }
         self.rebuild_lines(&mut tx.conn()).await?;
         tx.commit().await.map_err(commit_error)?;
         // Entries that were cached before the commit may be outdated.
         self.scope_cache.clear();
-        Ok(events)
+        Ok(positions.next() - 1)
+    }
+
+    async fn replay(&self, tx: &mut Tx<'_>, page: &[Journaled], positions: &mut Positions) -> Result<(), StoreError> {
+        for row in page {
+            if !positions.add(row.position, row.batch.count())? {
+                continue;
+            }
+            let mut rows = PgRows::new(tx.conn(), self, LockMode::Exclusive);
+            let ws = transaction::replay(&mut rows, &row.batch).await?;
+            if !rows.store(&ws, None).await? {
+                let problem = format!("{} uses an idempotency key that an earlier row uses", row.batch.id);
+                return Err(StoreError::corrupt("journal row", problem));
+            }
+        }
+        Ok(())
     }
 }

@@ -14,11 +14,11 @@ use super::error::store_error;
 use super::read::scope_key;
 use super::rows::get_id;
 use super::writer::Shared;
-use super::{READERS, SqliteStore, blobs, forget, jobs, rebuild, schedules, schema, verify};
+use super::{READERS, SqliteStore, blobs, forget, jobs, schedules, schema, verify};
 use crate::codec::stored_name;
 use crate::error::StoreError;
 use crate::figures::DueJobs;
-use crate::store::{Forgotten, Health, Maintain};
+use crate::store::{Archive, ArchivedRows, Forgotten, Health, Maintain};
 use crate::verify::Report;
 
 #[async_trait]
@@ -142,7 +142,7 @@ impl Maintain for SqliteStore {
     }
 
     async fn rebuild(&self) -> Result<u64, StoreError> {
-        self.writer()?.call(|writer| writer.transaction(rebuild::rebuild)).await
+        self.rebuild_from(ArchivedRows::none()).await
     }
 
     async fn ready(&self) -> Result<(), StoreError> {

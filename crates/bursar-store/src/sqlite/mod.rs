@@ -17,6 +17,7 @@
 //!
 //! Reads run on up to four connections of their own, each in one snapshot, and do not wait for the writer.
 
+mod archive;
 mod backup;
 mod blobs;
 mod caller_transaction;
@@ -61,7 +62,7 @@ use self::change_counter::ChangeCounter;
 use self::connection::open_reader;
 use self::error::store_error;
 use self::files::Files;
-pub use self::salvage::{salvage, set_clock_back};
+pub use self::salvage::{archived_segments, salvage, set_clock_back};
 use self::writer::{Counters, Handle, Shared, Writer};
 use crate::clock::SystemClock;
 use crate::codec::Budgets;

@@ -30,6 +30,7 @@ use crate::clock::Clock;
 use crate::codec::{Budgets, Packed, PayloadRow, from_json};
 use crate::error::StoreError;
 use crate::memory::ROLL_UP_STEP;
+use crate::segment::ArchivedRow;
 use crate::sqlite::error::store_error;
 use crate::sqlite::scope_cache::ScopeCache;
 use crate::sqlite::second_thread::SecondThread;
@@ -218,12 +219,18 @@ impl<'a> SqliteRows<'a> {
     pub(super) fn unpack_batch(&self, row: &Row<'_>) -> Result<Batch, StoreError> {
         let position: i64 = row.get(0).map_err(store_error)?;
         let text = |column| row.get::<_, String>(column).map_err(store_error);
-        let mut batch = Batch {
-            id: BatchId(position as u128),
-            at: get_time(row, 1).map_err(store_error)?,
-            prev: from_json("journal row", &text(2)?)?,
-            entries: from_json("journal row", &text(3)?)?,
-        };
+        let at = get_time(row, 1).map_err(store_error)?;
+        self.batch(BatchId(position as u128), at, &text(2)?, &text(3)?)
+    }
+
+    /// Decodes a row that a segment has, with its payloads.
+    pub(super) fn batch_of(&self, row: &ArchivedRow) -> Result<Batch, StoreError> {
+        self.batch(row.id, row.at, &row.prev, &row.entries)
+    }
+
+    fn batch(&self, id: BatchId, at: Time, prev: &str, entries: &str) -> Result<Batch, StoreError> {
+        let (prev, entries) = (from_json("journal row", prev)?, from_json("journal row", entries)?);
+        let mut batch = Batch { id, at, prev, entries };
         let mut payloads = std::collections::HashMap::new();
         for owner in batch.detached() {
             payloads.insert(owner, self.payload(owner)?.unwrap_or_default());

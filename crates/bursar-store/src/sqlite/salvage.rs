@@ -1,7 +1,8 @@
 //! Salvage: making a new database from the journal of a damaged one, or of one whose clock had jumped ahead.
 //!
-//! The journal and the payloads are copied row by row into a new file. All other tables are rebuilt from them, so damage elsewhere in
-//! the file does not matter. The original file is only read. If the journal cannot be read to its end, the new file is deleted.
+//! The journal, the list of its archived segments and the payloads are copied row by row into a new file. All other tables are rebuilt
+//! from them and from the archive, so damage elsewhere in the file does not matter. The original file is only read. If the journal cannot
+//! be read to its end, the new file is deleted.
 
 use std::path::Path;
 
@@ -13,24 +14,64 @@ use rusqlite::{Connection, OpenFlags, params, params_from_iter};
 
 use crate::codec::{from_json, to_json};
 use crate::error::StoreError;
+use crate::segment::Segment;
 use crate::sqlite::SqliteStore;
+use crate::sqlite::archive;
 use crate::sqlite::error::store_error;
-use crate::store::{Maintain, Setup};
+use crate::store::{Archive, ArchivedRows, Maintain, Setup};
 
 /// The tables that cannot be rebuilt, with their columns.
 const COPIED: [(&str, &str); 2] =
     [("bursar_journal", "position, at, count, prev, entries"), ("bursar_payloads", "id, data")];
 
-/// Makes a new database from the journal of a damaged one, which is only read. Returns how many events it had. If the journal cannot
-/// be read to its end, no file is left.
-pub async fn salvage(damaged: &Path, to: &Path, setup: Setup) -> Result<u64, StoreError> {
-    make(damaged, to, setup, None).await
+/// The tables of the archive, which a file of an earlier version does not have.
+const ARCHIVE: [(&str, &str); 1] = [("bursar_journal_segments", archive::COLUMNS)];
+
+/// Returns the archived segments that a damaged file lists.
+pub fn archived_segments(damaged: &Path) -> Result<Vec<Segment>, StoreError> {
+    let conn = open_damaged(damaged)?;
+    if !has_archive(&conn)? {
+        return Ok(Vec::new());
+    }
+    let sql = format!("SELECT {} FROM bursar_journal_segments ORDER BY first_position", archive::COLUMNS);
+    let mut select = conn.prepare(&sql).map_err(store_error)?;
+    let mut rows = select.query([]).map_err(store_error)?;
+    let mut segments = Vec::new();
+    while let Some(row) = rows.next().map_err(store_error)? {
+        segments.push(archive::segment(row)?);
+    }
+    Ok(segments)
+}
+
+fn has_archive(conn: &Connection) -> Result<bool, StoreError> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'bursar_journal_segments')";
+    conn.query_row(sql, [], |row| row.get(0)).map_err(store_error)
+}
+
+/// Makes a new database from the journal of a damaged one, which is only read, and from the rows of its archived segments. Returns how
+/// many events it had. If the journal cannot be read to its end, no file is left.
+pub async fn salvage(damaged: &Path, to: &Path, setup: Setup, archived: ArchivedRows) -> Result<u64, StoreError> {
+    make(damaged, to, setup, None, archived).await
 }
 
 /// Makes a new database from the journal of one whose clock had jumped ahead, which is only read. Events after `now` are moved back, so
 /// that the last one is at `now`, but never before an earlier event ([`ClockCorrection`]). Returns how many events the journal had, and how
-/// far the last ones were moved. After an error no file is left.
-pub async fn set_clock_back(ahead: &Path, to: &Path, setup: Setup, now: Time) -> Result<(u64, Span), StoreError> {
+/// far the last ones were moved. Archived events cannot be moved: it fails if one is after `now`. After an error no file is left.
+pub async fn set_clock_back(
+    ahead: &Path,
+    to: &Path,
+    setup: Setup,
+    now: Time,
+    archived: ArchivedRows,
+) -> Result<(u64, Span), StoreError> {
+    if let Some(late) = archived_segments(ahead)?.into_iter().find(|segment| segment.times.1 > now) {
+        return Err(StoreError::Unavailable {
+            what: format!("segment {} of the archived journal has events after {now}", late.name()),
+            hint: "nothing was changed; archived events cannot be moved back, so wait until the clock has caught up",
+            permanent: true,
+            source: None,
+        });
+    }
     let from = open_damaged(ahead)?;
     let one = |sql: &str| from.query_row(sql, [now.micros()], |row| row.get::<_, Option<i64>>(0)).map_err(store_error);
     let before = one("SELECT max(at) FROM bursar_journal WHERE at <= ?1")?;
@@ -46,10 +87,16 @@ pub async fn set_clock_back(ahead: &Path, to: &Path, setup: Setup, now: Time) ->
         source: None,
     })?;
     drop(from);
-    Ok((make(ahead, to, setup, Some(clock)).await?, clock.by()))
+    Ok((make(ahead, to, setup, Some(clock), archived).await?, clock.by()))
 }
 
-async fn make(from: &Path, to: &Path, setup: Setup, clock: Option<ClockCorrection>) -> Result<u64, StoreError> {
+async fn make(
+    from: &Path,
+    to: &Path,
+    setup: Setup,
+    clock: Option<ClockCorrection>,
+    archived: ArchivedRows,
+) -> Result<u64, StoreError> {
     if to.exists() {
         return Err(StoreError::Unavailable {
             what: format!("{} already exists", to.display()),
@@ -58,7 +105,7 @@ async fn make(from: &Path, to: &Path, setup: Setup, clock: Option<ClockCorrectio
             source: None,
         });
     }
-    let made = fill(from, to, setup, clock).await;
+    let made = fill(from, to, setup, clock, archived).await;
     if made.is_err() {
         for end in ["", "-wal", "-shm", "-gate", "-turn"] {
             let mut name = to.as_os_str().to_owned();
@@ -75,7 +122,13 @@ fn open_damaged(path: &Path) -> Result<Connection, StoreError> {
     Connection::open_with_flags(path, flags).map_err(store_error)
 }
 
-async fn fill(from: &Path, to: &Path, setup: Setup, clock: Option<ClockCorrection>) -> Result<u64, StoreError> {
+async fn fill(
+    from: &Path,
+    to: &Path,
+    setup: Setup,
+    clock: Option<ClockCorrection>,
+    archived: ArchivedRows,
+) -> Result<u64, StoreError> {
     let from = open_damaged(from)?;
     let store = SqliteStore::open(to, Setup { migrate: true, ..setup }).await?;
     let copied = store
@@ -88,7 +141,7 @@ async fn fill(from: &Path, to: &Path, setup: Setup, clock: Option<ClockCorrectio
         })
         .await;
     let made = match copied {
-        Ok(()) => store.rebuild().await,
+        Ok(()) => store.rebuild_from(archived).await,
         Err(error) => Err(error),
     };
     store.close().await;
@@ -117,9 +170,14 @@ fn move_back(conn: &Connection, clock: &ClockCorrection) -> Result<(), StoreErro
     Ok(())
 }
 
-/// Copies the journal and the payloads.
+/// Copies the journal, the list of its segments and the payloads.
 fn copy(from: &Connection, to: &Connection) -> Result<(), StoreError> {
-    for (table, columns) in COPIED {
+    let archive = if has_archive(from)? { &ARCHIVE[..] } else { &[] };
+    if let (false, Some(database)) = (archive.is_empty(), archive::database_id(from)?) {
+        let insert = "INSERT INTO bursar_meta VALUES ('database', ?1)";
+        to.execute(insert, [format!("{database:032x}")]).map_err(store_error)?;
+    }
+    for (table, columns) in COPIED.iter().chain(archive) {
         let width = columns.split(", ").count();
         let parameters = vec!["?"; width].join(", ");
         let mut insert =

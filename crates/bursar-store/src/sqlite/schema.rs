@@ -8,7 +8,7 @@ use crate::sqlite::error::store_error;
 use crate::sqlite::jobs;
 
 /// The SQL of each schema version. Versions are appended, never edited.
-const VERSIONS: [&str; 4] = [KERNEL, DEAD_GROUPS, BLOBS, ON_EXPIRY];
+const VERSIONS: [&str; 5] = [KERNEL, DEAD_GROUPS, BLOBS, ON_EXPIRY, SEGMENTS];
 
 const KERNEL: &str = "
 CREATE TABLE bursar_scopes (
@@ -124,6 +124,18 @@ CREATE TABLE bursar_namespaces (
 /// The units that the expiry of a hold posts on the scope.
 const ON_EXPIRY: &str = "
 ALTER TABLE bursar_live_charges ADD COLUMN on_expiry INTEGER NOT NULL DEFAULT 0;
+";
+
+/// The segments of the archived journal.
+const SEGMENTS: &str = "
+CREATE TABLE bursar_journal_segments (
+    first_position INTEGER PRIMARY KEY, last_position INTEGER NOT NULL, row_count INTEGER NOT NULL,
+    least_id BLOB NOT NULL, greatest_id BLOB NOT NULL, least_at INTEGER NOT NULL, greatest_at INTEGER NOT NULL,
+    bytes INTEGER NOT NULL, head_bytes INTEGER NOT NULL, plain_bytes INTEGER NOT NULL,
+    digest BLOB NOT NULL, previous BLOB NOT NULL
+) STRICT;
+CREATE INDEX bursar_journal_segments_last ON bursar_journal_segments (last_position);
+CREATE INDEX bursar_journal_segments_ids ON bursar_journal_segments (greatest_id);
 ";
 
 /// The version that groups dead jobs by their error.
@@ -285,6 +297,6 @@ mod tests {
         assert_eq!(old.verify().await.unwrap().violations, Vec::<String>::new());
         assert_eq!(old.health().await.unwrap().schema, KNOWN + 1);
         let reopened = open(&path).await.err();
-        assert!(matches!(reopened, Some(StoreError::NewerSchema { found: 5, known: KNOWN })), "{reopened:?}");
+        assert!(matches!(reopened, Some(StoreError::NewerSchema { found: 6, known: KNOWN })), "{reopened:?}");
     }
 }

@@ -1,6 +1,7 @@
-//! The interface of every store, in four traits: [`Commit`] executes requests, [`Read`] answers queries, [`Maintain`] maintains the
-//! tables, and [`Notify`] tells other processes that something was committed.
+//! The interface of every store, in five traits: [`Commit`] executes requests, [`Read`] answers queries, [`Maintain`] maintains the
+//! tables, [`Archive`] moves old rows of the journal out of them, and [`Notify`] tells other processes that something was committed.
 
+mod archive;
 mod commit;
 mod maintain;
 mod notify;
@@ -13,6 +14,8 @@ use bursar_core::event::Batch;
 use bursar_core::id::IdSource;
 use bursar_core::page::PageItem;
 
+pub use self::archive::{Archive, ArchivedRows, ArchivedSender};
+pub(crate) use self::archive::{CANDIDATES_MAX, Positions, follows, keys_of, prunable};
 pub use self::commit::{Commit, LockPolicy, RequestOutcome};
 pub use self::maintain::{Forgotten, Health, Maintain};
 pub use self::notify::Notify;
@@ -21,9 +24,9 @@ use crate::clock::Clock;
 pub use crate::transaction::lock_order::Lock;
 
 /// A store: a database with Bursar's tables.
-pub trait Store: Commit + Read + Maintain + Notify {}
+pub trait Store: Commit + Read + Maintain + Archive + Notify {}
 
-impl<S: Commit + Read + Maintain + Notify> Store for S {}
+impl<S: Commit + Read + Maintain + Archive + Notify> Store for S {}
 
 /// The settings with which a store is opened.
 #[derive(Clone)]

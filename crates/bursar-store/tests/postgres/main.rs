@@ -36,7 +36,7 @@ async fn migrations_run_once_when_four_nodes_start_at_once() {
     });
     for node in nodes.collect::<Vec<_>>() {
         let store = node.await.unwrap().expect("every node opens");
-        assert_eq!(store.health().await.unwrap().schema, 4);
+        assert_eq!(store.health().await.unwrap().schema, 5);
     }
 }
 

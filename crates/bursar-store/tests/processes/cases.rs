@@ -69,7 +69,7 @@ pub(crate) fn opened_at_once() {
         for opener in openers {
             let said = opener.hear().unwrap_or_default();
             assert!(said.starts_with("cmd_"), "round {round}: {said}");
-            assert_eq!(opener.hear().as_deref(), Some("schema 4"));
+            assert_eq!(opener.hear().as_deref(), Some("schema 5"));
             opener.end();
         }
         let (entries, report) = runtime().block_on(async {

@@ -13,7 +13,7 @@ use bursar_core::time::{Span, Time};
 use bursar_core::window::Window;
 use bursar_store::prelude::*;
 use bursar_store::sqlite::set_clock_back;
-use bursar_store::{ManualClock, SqliteStore, Store};
+use bursar_store::{ArchivedRows, ManualClock, SqliteStore, Store};
 
 use crate::ask::{clock, done, job, key_of, setup};
 
@@ -100,7 +100,8 @@ async fn setting_back_a_journal_ahead_of_the_clock_keeps_balances() {
     let before = (balance(&store, "lifetime").await, store.verify().await.unwrap().violations);
     store.close().await;
 
-    let (events, by) = set_clock_back(&path, &restored, setup(&clock), clock_now(&clock)).await.unwrap();
+    let (events, by) =
+        set_clock_back(&path, &restored, setup(&clock), clock_now(&clock), ArchivedRows::none()).await.unwrap();
     assert!(events > 10 && by > Span::from_days(1) && by < Span::from_days(2), "{events} events, {by:?}");
     let store = open(&restored, &clock).await;
     let health = store.health().await.unwrap();
@@ -130,7 +131,7 @@ async fn setting_back_a_journal_ahead_of_the_clock_keeps_balances() {
 
     // A journal that is not ahead is refused, and no file is created.
     let other = folder.path().join("other.db");
-    assert!(set_clock_back(&restored, &other, setup(&clock), clock_now(&clock)).await.is_err());
+    assert!(set_clock_back(&restored, &other, setup(&clock), clock_now(&clock), ArchivedRows::none()).await.is_err());
     assert!(!other.exists());
 }
 

@@ -14,7 +14,7 @@ use bursar_core::name::{Name, Scope, Tenant};
 use bursar_core::refusal::Invalid;
 use bursar_core::request::Request;
 use bursar_core::time::{Span, Time};
-use bursar_store::sqlite::{salvage, set_clock_back};
+use bursar_store::sqlite::{archived_segments, salvage, set_clock_back};
 use bursar_store::{Clock, Health, PostgresStore, Report, Setup, SqliteStore, Store, StoreError};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
@@ -30,6 +30,7 @@ use crate::api::ledger::Ledger;
 use crate::api::options::Options;
 use crate::api::queues::Queues;
 use crate::api::schedules::Schedules;
+use crate::archive::{self, ArchiveOptions, JournalReader};
 use crate::engine::{Counters, Engine, EngineOptions, Vitals};
 use crate::error::Error;
 use crate::ids::RandomIds;
@@ -48,6 +49,7 @@ pub struct Bursar {
 pub(crate) struct Inner {
     pub(crate) backend: Backend,
     pub(crate) store: Arc<dyn Store>,
+    pub(crate) journal: JournalReader,
     pub(crate) engine: Engine,
     pub(crate) feed: Feed,
     pub(crate) lease_waiters: Arc<LeaseWaiters>,
@@ -242,10 +244,17 @@ impl Bursar {
     }
 
     /// Creates a new SQLite database from the journal of a damaged one, which is only read; returns the number of events.
-    pub async fn salvage(damaged: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<u64, Error> {
+    ///
+    /// `archive` is needed if rows of the journal are archived.
+    pub async fn salvage(
+        damaged: impl AsRef<Path>,
+        to: impl AsRef<Path>,
+        archive: Option<&ArchiveOptions>,
+    ) -> Result<u64, Error> {
         let ids = Arc::new(Mutex::new(RandomIds::default()));
         let setup = Setup { rules: Rules::default(), clock: None, ids, migrate: true };
-        Ok(salvage(damaged.as_ref(), to.as_ref(), setup).await?)
+        let (rows, _feeding) = archive::feed(archived_segments(damaged.as_ref())?, archive)?;
+        Ok(salvage(damaged.as_ref(), to.as_ref(), setup, rows).await?)
     }
 
     /// Creates a new SQLite database from the journal of one whose clock had jumped ahead, which is only read. Instants are set back so
@@ -254,15 +263,17 @@ impl Bursar {
         ahead: impl AsRef<Path>,
         to: impl AsRef<Path>,
         now: Time,
+        archive: Option<&ArchiveOptions>,
     ) -> Result<(u64, Span), Error> {
         let ids = Arc::new(Mutex::new(RandomIds::default()));
         let setup = Setup { rules: Rules::default(), clock: None, ids, migrate: true };
-        Ok(set_clock_back(ahead.as_ref(), to.as_ref(), setup, now).await?)
+        let (rows, _feeding) = archive::feed(archived_segments(ahead.as_ref())?, archive)?;
+        Ok(set_clock_back(ahead.as_ref(), to.as_ref(), setup, now, rows).await?)
     }
 
-    /// Rebuilds every table but the journal from the journal; returns the number of events.
+    /// Rebuilds every table but the journal from the journal and its archive; returns the number of events.
     pub async fn rebuild(&self) -> Result<u64, Error> {
-        Ok(self.inner.store.rebuild().await?)
+        Ok(self.inner.journal.rebuild().await?)
     }
 
     /// Returns the time by the clock that decisions use.
@@ -360,6 +371,7 @@ pub(super) struct Parts {
     pub(super) ids: Arc<Mutex<dyn IdSource + Send>>,
     pub(super) engine: EngineOptions,
     pub(super) background: BackgroundOptions,
+    pub(super) archive: Option<ArchiveOptions>,
 }
 
 /// The options of the background tasks.
@@ -378,7 +390,8 @@ pub(super) struct BackgroundOptions {
 impl Bursar {
     /// Starts the engine and the background tasks.
     pub(super) fn start(parts: Parts) -> Bursar {
-        let Parts { backend, store, rules, ids, engine, background } = parts;
+        let Parts { backend, store, rules, ids, engine, background, archive } = parts;
+        let journal = JournalReader::new(store.clone(), archive);
         let lease_waiters = LeaseWaiters::new(store.clone(), background.poll, background.listen);
         let budget_waiters = Arc::new(BudgetWaiters::default());
         let feed = Feed::new(lease_waiters.clone(), budget_waiters.clone());
@@ -388,6 +401,7 @@ impl Bursar {
         let inner = Arc::new(Inner {
             backend,
             store,
+            journal,
             engine,
             feed,
             lease_waiters,

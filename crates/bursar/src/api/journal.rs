@@ -11,10 +11,11 @@ use bursar_core::page::{PageFill, PageItem};
 use bursar_core::refusal::Invalid;
 use bursar_core::time::{Span, Time};
 use bursar_core::trace::TraceParent;
-use bursar_store::Journaled;
+use bursar_store::{Journaled, Segment, StoreError};
 
 use crate::api::command::Receipt;
 use crate::api::instance::Bursar;
+use crate::archive::{self, ArchiveCounts, ArchiveStatus, Archived, JournalProof};
 use crate::error::Error;
 
 /// The append-only log of events. From [`Bursar::journal`].
@@ -89,7 +90,7 @@ impl Journal<'_> {
         let mut at = after;
         let mut filling = PageFill::new(limit);
         for _ in 0..PAGES_MAX {
-            let page = self.0.inner.store.list_journal(at, PAGE).await?;
+            let page = self.0.inner.journal.list(at, PAGE).await?;
             for event in page.iter().flat_map(events_of_row).filter(|event| event.position > after) {
                 at = event.position;
                 if event.context.tenant == self.0.context.tenant {
@@ -114,7 +115,7 @@ impl Journal<'_> {
         let mut next = self.last_batch(stream).await?;
         let mut events = Vec::new();
         while let Some(id) = next {
-            let Some(journaled) = self.0.inner.store.batch(id).await? else { break };
+            let Some(journaled) = self.0.inner.journal.batch(id).await? else { break };
             let mut found: Vec<_> = events_of_row(&journaled).filter(|event| concerns(event, stream)).collect();
             found.reverse();
             events.extend(found);
@@ -142,7 +143,7 @@ impl Journal<'_> {
         let mut events = Vec::new();
         let mut filling = PageFill::new(limit);
         loop {
-            let Some(journaled) = self.0.inner.store.batch(at.batch).await? else { return Ok((events, None)) };
+            let Some(journaled) = self.0.inner.journal.batch(at.batch).await? else { return Ok((events, None)) };
             let mut found: Vec<_> = events_of_row(&journaled).filter(|event| concerns(event, stream)).collect();
             found.reverse();
             let total = found.len();
@@ -193,7 +194,7 @@ impl Journal<'_> {
         let (mut low, mut high) = (0, store.health().await?.position);
         while low < high {
             let middle = low + (high - low) / 2;
-            match store.list_journal(middle, 1).await?.first() {
+            match self.0.inner.journal.list(middle, 1).await?.first() {
                 Some(row) if row.batch.at < at => low = middle + 1,
                 _ => high = middle,
             }
@@ -201,12 +202,51 @@ impl Journal<'_> {
         Ok(low)
     }
 
+    /// Archives all rows of the journal that are old enough, over all tenants. Fails if no archive is set.
+    pub async fn archive(&self) -> Result<Archived, Error> {
+        let journal = &self.0.inner.journal;
+        let options = journal.options().ok_or_else(no_archive)?;
+        Ok(archive::step_all(&self.0.inner.store, options, journal.counters()).await?)
+    }
+
+    /// Returns the first and the last position that [`Journal::archive`] would archive first, and the bytes before compression. Changes
+    /// nothing. Fails if no archive is set.
+    pub async fn archive_preview(&self) -> Result<Option<(u64, u64, u64)>, Error> {
+        let options = self.0.inner.journal.options().ok_or_else(no_archive)?;
+        Ok(archive::preview(&self.0.inner.store, options).await?)
+    }
+
+    /// Returns the state of the archive.
+    pub async fn archive_status(&self) -> Result<ArchiveStatus, Error> {
+        Ok(self.0.inner.journal.status().await?)
+    }
+
+    /// Fails if the archive cannot be reached, or its last segment is not there or is damaged.
+    pub async fn reach_archive(&self) -> Result<(), Error> {
+        Ok(self.0.inner.journal.reach().await?)
+    }
+
+    /// Returns what this process has archived since the instance was opened.
+    pub fn archive_counts(&self) -> ArchiveCounts {
+        self.0.inner.journal.counters().get()
+    }
+
+    /// Lists the segments of the archive that end after a position, in order.
+    pub async fn segments(&self, after: u64, limit: usize) -> Result<Vec<Segment>, Error> {
+        Ok(self.0.inner.store.list_segments(after, limit).await?)
+    }
+
+    /// Reads every segment of the archive and every row of the table, and proves that none is missing or changed. Fails at the first one
+    /// that is.
+    pub async fn prove(&self) -> Result<JournalProof, Error> {
+        Ok(self.0.inner.journal.prove().await?)
+    }
+
     async fn entry(&self, id: CommandId) -> Result<Option<Arc<Entry>>, Error> {
-        let store = &self.0.inner.store;
         let start = self.position_at(id.at().before(SEARCH_BEFORE)).await?;
         let (mut after, until) = (start.saturating_sub(1), id.at().after(SEARCH_AFTER));
         for _ in 0..COMMAND_PAGES_MAX {
-            let page = store.list_journal(after, PAGE).await?;
+            let page = self.0.inner.journal.list(after, PAGE).await?;
             let found = page.iter().flat_map(|row| &row.batch.entries).find(|entry| entry.id == id);
             if let Some(entry) = found {
                 return Ok(Some(entry.clone()));
@@ -270,6 +310,15 @@ impl Journal<'_> {
             | Stream::Namespace(..)
             | Stream::Command(_) => None,
         })
+    }
+}
+
+fn no_archive() -> StoreError {
+    StoreError::Unavailable {
+        what: "no archive of the journal is set".into(),
+        hint: "nothing was changed; set `journal.archive` to a directory",
+        permanent: true,
+        source: None,
     }
 }
 

@@ -9,6 +9,7 @@ use bursar_core::id::IdSource;
 use bursar_store::{Clock, PostgresOptions, PostgresStore, Setup, SqliteStore, Store, StoreError};
 
 use super::instance::{Backend, BackgroundOptions, Bursar, Parts};
+use crate::archive::ArchiveOptions;
 use crate::engine::EngineOptions;
 use crate::error::Error;
 use crate::ids::RandomIds;
@@ -29,6 +30,7 @@ pub struct Options {
     engine: EngineOptions,
     background: BackgroundOptions,
     postgres: PostgresOptions,
+    archive: Option<ArchiveOptions>,
 }
 
 impl Options {
@@ -53,6 +55,7 @@ impl Options {
                 listen: true,
             },
             postgres: PostgresOptions::default(),
+            archive: None,
         }
     }
 
@@ -155,6 +158,12 @@ impl Options {
         Options { postgres, ..self }
     }
 
+    /// Moves old rows of the journal to an archive, and reads archived rows from there. A database with archived rows needs it to read
+    /// them; only what is not archived is read without it.
+    pub fn archive(self, archive: ArchiveOptions) -> Options {
+        Options { archive: Some(archive), ..self }
+    }
+
     /// Opens the database and starts the background tasks. Must be called in a tokio runtime, which must outlive the
     /// instance.
     pub async fn open(self) -> Result<Bursar, Error> {
@@ -184,16 +193,16 @@ impl Options {
                 (Backend::Postgres(store.clone()), store)
             }
         };
-        let (rules, background) = (self.rules, self.background);
-        Ok(Bursar::start(Parts { backend, store, rules, ids, engine, background }))
+        let (rules, background, archive) = (self.rules, self.background, self.archive);
+        Ok(Bursar::start(Parts { backend, store, rules, ids, engine, background, archive }))
     }
 
     /// Opens Bursar on a given store, such as a simulated one, instead of the URL. The store brings its own clock and must
     /// use the same rules.
     pub fn open_on(self, store: Arc<dyn Store>) -> Bursar {
         let ids = self.ids.unwrap_or_else(|| Arc::new(Mutex::new(RandomIds::default())));
-        let (rules, engine, background) = (self.rules, self.engine, self.background);
-        Bursar::start(Parts { backend: Backend::Other, store, rules, ids, engine, background })
+        let (rules, engine, background, archive) = (self.rules, self.engine, self.background, self.archive);
+        Bursar::start(Parts { backend: Backend::Other, store, rules, ids, engine, background, archive })
     }
 }
 

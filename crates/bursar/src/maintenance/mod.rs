@@ -12,7 +12,7 @@ mod scopes;
 use std::sync::Weak;
 use std::time::Duration;
 
-use futures_util::future::join3;
+use futures_util::future::join4;
 use tokio::task::JoinHandle;
 
 pub use self::holds::Swept;
@@ -23,6 +23,7 @@ pub use self::retention::Removed;
 pub(crate) use self::retention::RemovedCounts;
 pub(crate) use self::schedules::tick;
 use crate::api::instance::Inner;
+use crate::archive;
 use crate::error::Error;
 
 /// The default interval at which holds are swept and scopes tidied.
@@ -30,8 +31,11 @@ pub(crate) const SWEEP_EVERY: Duration = Duration::from_secs(5);
 /// The default interval at which expired leases are taken back.
 pub(crate) const RESCUE_EVERY: Duration = Duration::from_millis(500);
 
-/// Runs maintenance until the instance is dropped. Its three parts run concurrently, so that a long sweep delays neither expired leases
-/// nor ticks.
+/// How often the journal is searched for rows to archive, while there are not enough of them.
+const ARCHIVE_EVERY: Duration = Duration::from_secs(600);
+
+/// Runs maintenance until the instance is dropped. Its four parts run concurrently, so that a long sweep delays neither expired leases
+/// nor ticks, and a slow archive delays nothing.
 pub(crate) fn spawn(inner: Weak<Inner>, sweep_every: Duration, rescue_every: Duration) -> JoinHandle<()> {
     let interval = |every: Duration| {
         let mut ticks = tokio::time::interval(every);
@@ -77,8 +81,31 @@ pub(crate) fn spawn(inner: Weak<Inner>, sweep_every: Duration, rescue_every: Dur
                 retention::remove_next(&inner.store, &inner.removed, &mut cursors).await;
             }
         };
-        join3(jobs, schedules, scopes).await;
+        let archive = async {
+            loop {
+                let Some(alive) = inner.upgrade() else { return };
+                let more = archive_next(&alive).await;
+                drop(alive);
+                if !more {
+                    tokio::time::sleep(ARCHIVE_EVERY).await;
+                }
+            }
+        };
+        join4(jobs, schedules, scopes, archive).await;
     })
+}
+
+/// Archives at most one segment of the journal. Returns whether more may follow at once.
+async fn archive_next(inner: &Inner) -> bool {
+    let Some(options) = inner.journal.options() else { return false };
+    match archive::step(&inner.store, options, inner.journal.counters()).await {
+        Ok(done) => !done.segments.is_empty() || done.deleted > 0,
+        Err(error) => {
+            inner.journal.counters().failed();
+            tracing::warn!(%error, "archiving the journal failed, retrying later");
+            false
+        }
+    }
 }
 
 /// Tidies every scope, and deletes what was kept for long enough. An error of a scope is returned only after everything else is done.

@@ -12,6 +12,8 @@ pub(crate) struct Home {
     pub(crate) clock: Arc<ManualClock>,
     /// The URL, if the database is PostgreSQL.
     pub(crate) postgres: Option<String>,
+    /// The URL.
+    pub(crate) url: String,
 }
 
 /// Runs each test on both databases.
@@ -48,6 +50,10 @@ pub(crate) fn postgres() -> Place {
 }
 
 impl Place {
+    pub(crate) fn is_postgres(&self) -> bool {
+        self.postgres
+    }
+
     /// Opens it without maintenance.
     pub(crate) async fn open(self) -> Home {
         self.open_with(|options| options).await
@@ -58,7 +64,15 @@ impl Place {
         let clock = Arc::new(ManualClock::at(Time::from_micros(1_800_000_000_000_000)));
         let options = Bursar::options(&self.url).clock(clock.clone()).upkeep(None);
         let bursar = set(options).open().await.unwrap();
-        Home { bursar, clock, postgres: self.postgres.then_some(self.url) }
+        Home { bursar, clock, postgres: self.postgres.then(|| self.url.clone()), url: self.url }
+    }
+
+    /// A SQLite database in a file of a folder instead of in memory, so that it can be opened twice.
+    pub(crate) fn in_folder(self, folder: &std::path::Path) -> Place {
+        if self.postgres {
+            return self;
+        }
+        Place { url: format!("sqlite://{}", folder.join("bursar.db").display()), postgres: false }
     }
 }
 

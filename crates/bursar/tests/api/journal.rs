@@ -9,7 +9,12 @@ on_both_engines! {
 async fn one_call_reads_a_bounded_part_of_the_journal(place: Place) {
     let home = place.open().await;
     let quiet = home.bursar.tenant("quiet").unwrap();
-    let quiet = crate::home::Home { bursar: quiet, clock: home.clock.clone(), postgres: home.postgres.clone() };
+    let quiet = crate::home::Home {
+        bursar: quiet,
+        clock: home.clock.clone(),
+        postgres: home.postgres.clone(),
+        url: home.url.clone(),
+    };
     quiet.budgets(&["first"]).await;
     home.budgets(&["room"]).await;
     // One after the other, so that each commit is a row of its own.

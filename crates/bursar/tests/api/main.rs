@@ -2,8 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod archive;
 mod context;
 mod grants;
+mod growth;
 mod held;
 mod home;
 mod journal;
