@@ -36,7 +36,8 @@ pub use memory::MemoryStore;
 pub use postgres::{PostgresOptions, PostgresStore};
 pub use sqlite::{Copied, CopyOptions, CopyProgress, SqliteStore};
 pub use store::{
-    Commit, Forgotten, Health, Journaled, Lock, LockPolicy, Maintain, Notify, Read, RequestOutcome, Setup, Store,
+    Commit, Forgotten, Health, Journaled, Lock, LockPolicy, Maintain, Notify, Read, RequestOutcome, RowSecurity, Setup,
+    Store,
 };
 pub use verify::Report;
 

@@ -23,7 +23,7 @@ use sqlx::pool::PoolConnection;
 use sqlx::postgres::{
     PgArguments, PgConnectOptions, PgPool, PgPoolOptions, PgQueryResult, PgRow, PgStatement, PgTypeInfo,
 };
-use sqlx::{Connection, Either, Error, Execute, Executor, PgConnection, Postgres, SqlStr, Transaction};
+use sqlx::{Connection, Either, Error, Execute, Executor, PgConnection, Postgres, SqlSafeStr, SqlStr, Transaction};
 
 use super::pg_types::{CtidArrayByName, CtidByName};
 use super::{PostgresOptions, READ_COMMITTED};
@@ -64,7 +64,7 @@ impl<'c> Conn<'c> {
     }
 
     /// Begins a transaction on an idle connection.
-    pub(super) async fn begin(&mut self, statement: &'static str) -> Result<Tx<'_>, Error> {
+    pub(super) async fn begin(&mut self, statement: impl SqlSafeStr) -> Result<Tx<'_>, Error> {
         let pooled = self.mode != Mode::Named;
         Ok(Tx { tx: self.conn.begin_with(statement).await?, pooled })
     }
@@ -237,7 +237,7 @@ impl ConnPool {
         Ok(Acquired { conn: self.pool.acquire().await?, pooled: self.pooled })
     }
 
-    pub(super) async fn begin(&self, statement: &'static str) -> Result<Tx<'static>, Error> {
+    pub(super) async fn begin(&self, statement: impl SqlSafeStr) -> Result<Tx<'static>, Error> {
         Ok(Tx { tx: self.pool.begin_with(statement).await?, pooled: self.pooled })
     }
 }

@@ -12,6 +12,7 @@
 //! | `connections` | begin and end batches in one round trip each |
 //! | `caller_transaction` | execute requests in a transaction of the caller |
 //! | `journal`, `payloads` | read the journal, assign its positions, load large payloads |
+//! | `wall` | name the tenants of a transaction for row-level security |
 //! | `verify`, `rebuild`, `forget` | check the tables, restore them from the journal, delete old rows |
 //! | `migrate`, `error`, `is_empty` | create the tables, translate errors, inspect a database |
 //!
@@ -69,6 +70,7 @@ mod scopes;
 mod settings;
 mod statement;
 mod verify;
+mod wall;
 mod write;
 
 use std::fmt;
@@ -81,7 +83,7 @@ use bursar_core::time::Time;
 use sqlx::postgres::PgPool;
 use sqlx::{Connection, PgConnection};
 
-use self::conn::{Acquired, Conn, ConnPool, Server, Servers, Tx, check_same_database};
+use self::conn::{Acquired, Conn, ConnPool, Server, Servers, check_same_database};
 use self::connections::BatchConnections;
 use self::error::store_error;
 pub use self::is_empty::is_empty;
@@ -89,6 +91,7 @@ use self::maintain::Readiness;
 pub use self::migrate::migration_sql;
 use self::notify::ChangeWatch;
 use self::scopes::ScopeCache;
+use self::wall::{Reach, Wall};
 use crate::clock::{Clock, SystemClock};
 use crate::codec::Budgets;
 use crate::error::StoreError;
@@ -111,6 +114,7 @@ pub struct PostgresStore {
     scope_cache: ScopeCache,
     budgets: Budgets,
     readiness: Readiness,
+    wall: Wall,
 }
 
 /// Connections and timeouts of a store.
@@ -122,6 +126,12 @@ pub struct PostgresOptions {
     /// The URL of the server behind the pooler, for what needs a session: notifications and migrations. Without it, a pooled store polls
     /// instead of listening.
     pub direct_url: Option<String>,
+    /// The role that transactions take, so that row-level security applies to them. It must not own the tables, and the role of the URL must
+    /// be a member of it. `None`: transactions run as the role of the URL.
+    pub role: Option<String>,
+    /// Whether a migration makes row-level security apply to the owner of the tables too. Nodes of versions before row-level security, and
+    /// running nodes that connect as the owner without `role`, then see no rows.
+    pub force_row_security: bool,
     /// The most connections in the pool. Batches keep one in four of them. Not counted are two connections for short statements and,
     /// while callers wait for jobs, two for notifications.
     pub connections: u32,
@@ -140,6 +150,8 @@ impl Default for PostgresOptions {
         PostgresOptions {
             pooled: false,
             direct_url: None,
+            role: None,
+            force_row_security: false,
             connections: 8,
             connect_within: Duration::from_secs(10),
             answer_within: Duration::from_secs(30),
@@ -152,11 +164,13 @@ impl Default for PostgresOptions {
 /// Hides the direct URL, which may contain a password.
 impl fmt::Debug for PostgresOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let PostgresOptions { pooled, direct_url, connections, .. } = self;
+        let PostgresOptions { pooled, direct_url, role, connections, .. } = self;
         let (connect, answer) = (self.connect_within, self.answer_within);
         f.debug_struct("PostgresOptions")
             .field("pooled", pooled)
             .field("direct_url", &direct_url.as_ref().map(|_| "…"))
+            .field("role", role)
+            .field("force_row_security", &self.force_row_security)
             .field("connections", connections)
             .field("connect_within", &connect)
             .field("answer_within", &answer)
@@ -190,7 +204,7 @@ impl PostgresStore {
             probe(direct, within).await?;
             check_same_database(&pool, &side_pool).await?;
         }
-        let store = PostgresStore {
+        let mut store = PostgresStore {
             pool,
             batch_connections: BatchConnections::default(),
             side_pool,
@@ -202,10 +216,12 @@ impl PostgresStore {
             scope_cache: ScopeCache::default(),
             budgets: Budgets::default(),
             readiness: Readiness::default(),
+            wall: Wall::default(),
         };
         migrate::prepare(&store).await?;
+        store.find_wall().await?;
         let newest: Option<i64> = sqlx::query_scalar("SELECT at FROM bursar.journal ORDER BY id DESC LIMIT 1")
-            .fetch_optional(store.acquire().await?.conn())
+            .fetch_optional(store.read(Reach::Journal).await?.conn())
             .await
             .map_err(store_error)?;
         store.advance_time_floor(Time::from_micros(newest.unwrap_or(i64::MIN)));
@@ -219,10 +235,6 @@ impl PostgresStore {
 
     async fn acquire(&self) -> Result<Acquired, StoreError> {
         self.pool.acquire().await.map_err(|error| self.pool_error(error))
-    }
-
-    async fn begin(&self, statement: &'static str) -> Result<Tx<'static>, StoreError> {
-        self.pool.begin(statement).await.map_err(|error| self.pool_error(error))
     }
 
     /// Translates an error of the pool. If the pool timed out although it is not full, the server did not accept a connection.

@@ -13,6 +13,7 @@ use std::time::Duration;
 use super::error::{commit_error, store_error};
 use super::journal;
 use super::rows::{LockMode, PgRows};
+use super::wall::Reach;
 use super::{PostgresStore, READ_COMMITTED, REBUILD_LOCK};
 use crate::error::StoreError;
 use crate::transaction;
@@ -25,7 +26,7 @@ const WRITERS_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl PostgresStore {
     pub(super) async fn rebuild_tables(&self) -> Result<u64, StoreError> {
-        let mut tx = self.begin(READ_COMMITTED).await?;
+        let mut tx = self.begin(READ_COMMITTED, Reach::All).await?;
         sqlx::query("SELECT set_config('lock_timeout', $1, true), pg_advisory_xact_lock($2)")
             .bind(format!("{}ms", WRITERS_TIMEOUT.as_millis()))
             .bind(REBUILD_LOCK)
@@ -48,7 +49,7 @@ impl PostgresStore {
         self.scope_cache.clear();
         let (mut events, mut after) = (0, 0);
         loop {
-            let page = journal::page(&mut tx.conn(), after, JOURNAL_PAGE).await?;
+            let page = journal::page(&mut tx.conn(), after, JOURNAL_PAGE, false).await?;
             let Some(last) = page.last() else { break };
             after = last.position + last.batch.count() as u64 - 1;
             for row in &page {

@@ -14,7 +14,7 @@ use bursar_core::id::IdSource;
 use bursar_core::page::PageItem;
 
 pub use self::commit::{Commit, LockPolicy, RequestOutcome};
-pub use self::maintain::{Forgotten, Health, Maintain};
+pub use self::maintain::{Forgotten, Health, Maintain, RowSecurity};
 pub use self::notify::Notify;
 pub use self::read::{QUEUES_COUNTED, Read};
 use crate::clock::Clock;
