@@ -153,7 +153,7 @@ impl Cli {
             // These need the configuration, and open the database themselves or not at all.
             CliCommand::Backup(args) => backup::run(args, &global.load_config()?).await,
             CliCommand::Restore(args) => backup::restore(args, &global.load_config()?).await,
-            CliCommand::Migrate(args) => migrate::run(args, &global.load_config()?).await,
+            CliCommand::Migrate(args) => migrate::run(args, global.load_config()?).await,
             CliCommand::Doctor(args) => doctor::run(args, global).await,
             CliCommand::Journal(journal::Journals::Query) => journal::query(&global.load_config()?),
             command => {

@@ -18,7 +18,10 @@ pub(crate) fn dump(url: &str, to: &Path, out: Output) -> Result<u64, Problem> {
     let program = find_program("pg_dump").ok_or_else(|| not_installed("pg_dump", "--format=custom --file", to, url))?;
     out.note(&format!("copying the database with {}", program.display()));
     let mut command = command_for(&program, url)?;
-    run(command.args(["--format=custom", "--no-password", "--file"]).arg(&part.0))?;
+    // Row-level security may apply to the owner. It shows all rows to an owner who says so; pg_dump alone would fail.
+    let options = std::env::var("PGOPTIONS").unwrap_or_default();
+    command.env("PGOPTIONS", format!("{options} -c bursar.every_tenant=on"));
+    run(command.args(["--format=custom", "--enable-row-security", "--no-password", "--file"]).arg(&part.0))?;
     // Listing the contents fails on a truncated dump.
     if let Some(program) = find_program("pg_restore") {
         run(Command::new(program).arg("--list").arg(&part.0))?;
@@ -37,10 +40,13 @@ pub(crate) fn dump(url: &str, to: &Path, out: Output) -> Result<u64, Problem> {
 /// Restores a dump into an empty database, in one transaction.
 pub(crate) fn restore(url: &str, from: &Path, out: Output) -> Result<(), Problem> {
     let program = find_program("pg_restore");
-    let program = program.ok_or_else(|| not_installed("pg_restore", "--single-transaction --no-owner", from, url))?;
+    let program = program
+        .ok_or_else(|| not_installed("pg_restore", "--single-transaction --no-owner --no-privileges", from, url))?;
     out.note(&format!("restoring the database with {}", program.display()));
     let mut command = command_for(&program, url)?;
-    run(command.args(["--single-transaction", "--exit-on-error", "--no-owner", "--no-password"]).arg(from))
+    // The roles that have privileges in the dump may not exist here. Bursar gives its own role what it needs when it opens the database.
+    let options = ["--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges", "--no-password"];
+    run(command.args(options).arg(from))
 }
 
 /// An unfinished file, removed on drop unless it has been renamed.

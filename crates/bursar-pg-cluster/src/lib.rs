@@ -13,6 +13,7 @@ use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -29,6 +30,7 @@ pub struct Cluster {
     port: u16,
     durable: bool,
     databases: AtomicU32,
+    app_role: OnceLock<()>,
     /// A shell that cleans up when its standard input closes, which the kernel does however this process ends.
     cleaner: Child,
 }
@@ -65,7 +67,7 @@ impl Cluster {
         // Another process may take the port before the server binds it.
         let port = (0..5).map(|_| free()).find(|port| start(&bin, &folder, durable, *port));
         let port = port.expect("PostgreSQL did not start; see its log");
-        Cluster { bin, folder, port, durable, databases: AtomicU32::new(0), cleaner }
+        Cluster { bin, folder, port, durable, databases: AtomicU32::new(0), app_role: OnceLock::new(), cleaner }
     }
 
     /// Returns the URL of one of its databases.
@@ -87,6 +89,18 @@ impl Cluster {
         let create = format!("CREATE DATABASE {name} TEMPLATE template0");
         run(Command::new(self.bin.join("psql")).args(["-q", "-X", "-c", &create, &self.url("postgres")]));
         self.url(&name)
+    }
+
+    /// Returns the name of a role that owns nothing and cannot log in. Creates it when it is first called.
+    ///
+    /// # Panics
+    /// When the role cannot be created.
+    pub fn app_role(&self) -> &'static str {
+        self.app_role.get_or_init(|| {
+            let create = "CREATE ROLE bursar_app NOLOGIN";
+            run(Command::new(self.bin.join("psql")).args(["-q", "-X", "-c", create, &self.url("postgres")]));
+        });
+        "bursar_app"
     }
 
     /// Copies a database that has no open connections and returns the URL of the copy.

@@ -71,12 +71,17 @@ fn sqlite_in_memory_passes_every_case() {
     });
 }
 
+/// The options of a store behind row-level security: its transactions take a role that owns nothing.
+fn walled() -> PostgresOptions {
+    let role = bursar_testkit::postgres().app_role().to_owned();
+    PostgresOptions { role: Some(role), ..PostgresOptions::default() }
+}
+
 #[test]
 fn postgres_passes_every_case() {
     run("postgres", &[CASES, JOB_CASES, BLOB_CASES], async |clock| {
         let url = bursar_testkit::fresh_database();
-        let store = PostgresStore::open(&url, setup(&clock), PostgresOptions::default()).await;
-        World::new(Arc::new(store.unwrap()), clock)
+        World::new(Arc::new(PostgresStore::open(&url, setup(&clock), walled()).await.unwrap()), clock)
     });
 }
 
@@ -84,7 +89,7 @@ fn postgres_passes_every_case() {
 fn postgres_behind_pgbouncer_passes_every_case() {
     run("pgbouncer", &[CASES, JOB_CASES, BLOB_CASES], async |clock| {
         let url = bursar_testkit::pooler().url(&bursar_testkit::fresh_database());
-        let options = PostgresOptions { pooled: true, ..PostgresOptions::default() };
+        let options = PostgresOptions { pooled: true, ..walled() };
         World::new(Arc::new(PostgresStore::open(&url, setup(&clock), options).await.unwrap()), clock)
     });
 }
@@ -143,7 +148,8 @@ async fn postgres_and_memory_give_the_same_answers() {
     for seed in 1..=6 {
         let clock = Arc::new(ManualClock::at(MORNING));
         let url = bursar_testkit::fresh_database();
-        let store = PostgresStore::open(&url, setup(&clock), PostgresOptions::default()).await.unwrap();
+        let options = if seed % 2 == 0 { walled() } else { PostgresOptions::default() };
+        let store = PostgresStore::open(&url, setup(&clock), options).await.unwrap();
         compare_with_memory(seed, World::new(Arc::new(store), clock)).await;
     }
 }

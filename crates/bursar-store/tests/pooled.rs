@@ -22,7 +22,8 @@ use tokio::time::timeout;
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn pooled() -> PostgresOptions {
-    PostgresOptions { pooled: true, ..PostgresOptions::default() }
+    let role = bursar_testkit::postgres().app_role().to_owned();
+    PostgresOptions { pooled: true, role: Some(role), ..PostgresOptions::default() }
 }
 
 async fn open(url: &str, seed: u64, options: PostgresOptions) -> Result<PostgresStore, StoreError> {
@@ -124,10 +125,12 @@ async fn nothing_stays_on_the_connections_of_the_pooler() {
                 (SELECT count(*) FROM pg_listening_channels()),
                 (SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'advisory'),
                 (SELECT count(*) FROM pg_settings WHERE source = 'session'
-                 AND name IN ('lock_timeout', 'enable_seqscan', 'plan_cache_mode', 'jit', 'synchronous_commit'))";
-        let (server, statements, channels, locks, settings): (i32, i64, i64, i64, i64) =
+                 AND name IN ('lock_timeout', 'enable_seqscan', 'plan_cache_mode', 'jit', 'synchronous_commit')),
+                current_user = session_user AND coalesce(current_setting('bursar.tenants', true), '') = ''
+                    AND coalesce(current_setting('bursar.journal', true), '') = ''";
+        let (server, statements, channels, locks, settings, clean): (i32, i64, i64, i64, i64, bool) =
             sqlx::query_as(look).persistent(false).fetch_one(&mut client).await.unwrap();
-        assert_eq!((statements, channels, locks, settings), (0, 0, 0, 0));
+        assert_eq!((statements, channels, locks, settings, clean), (0, 0, 0, 0, true));
         servers.insert(server);
         clients.push(client);
     }

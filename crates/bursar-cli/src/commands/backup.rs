@@ -94,7 +94,13 @@ pub(crate) async fn run(args: Backup, global: &ConfiguredArgs) -> Result<Exit, P
             let context = Context::on_database(global).await?;
             let health = context.bursar()?.health().await;
             context.close().await;
-            let position = Some(health?.position);
+            let health = health?;
+            if health.row_security.is_some_and(|security| !security.reads_all) {
+                let detail = "the role that connects does not own the tables, so that row-level security hides rows from it; nothing \
+                              was written; run the backup with the database URL of the owner";
+                return Err(Problem::new(Kind::Unusable, detail));
+            }
+            let position = Some(health.position);
             let bytes = pg_dump::dump(session, &args.file, out)?;
             let database = global.config.database.to_string();
             CopyAnswer { file: args.file, database, bytes, position, verified: None }

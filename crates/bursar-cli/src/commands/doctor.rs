@@ -225,7 +225,10 @@ async fn examine(args: &Doctor, context: &Context, global: &ConfiguredArgs) -> R
 }
 
 fn database(health: &Health) -> Finding {
-    let what = format!("{} at {}, schema version {}", health.engine, health.place, health.schema);
+    let mut what = format!("{} at {}, schema version {}", health.engine, health.place, health.schema);
+    if let Some(security) = &health.row_security {
+        what.push_str(&format!(", row-level security {}", security.state));
+    }
     if health.problems.is_empty() {
         return Finding::good(Component::Database, what);
     }
@@ -439,7 +442,7 @@ mod tests {
 
     fn health(last_event_at: Option<Time>, now: Time) -> Health {
         let (engine, place) = (String::new(), String::new());
-        Health { engine, schema: 1, place, problems: Vec::new(), position: 0, last_event_at, now }
+        Health { engine, schema: 1, place, row_security: None, problems: Vec::new(), position: 0, last_event_at, now }
     }
 
     #[test]

@@ -16,17 +16,22 @@ pub(crate) struct Migrate {
     /// Print the SQL for your own migration tool instead of running it
     #[arg(long)]
     print: bool,
+    /// Make row-level security apply to the owner of the tables too (PostgreSQL). First let every node have the setting postgres.role
+    #[arg(long, conflicts_with = "print")]
+    force_row_security: bool,
 }
 
 /// Runs the command.
-pub(crate) async fn run(args: Migrate, global: &ConfiguredArgs) -> Result<Exit, Problem> {
+pub(crate) async fn run(args: Migrate, global: ConfiguredArgs) -> Result<Exit, Problem> {
+    let mut global = global;
     let out = Output::new(global.json);
     if args.print {
         let sql = migration_sql(global.config.database.url());
         out.data(&json!({ "sql": sql }), || sql.trim_end().to_owned())?;
         return Ok(Exit::Done);
     }
-    let context = Context::migrate(global, global.config.database.url()).await?;
+    global.config.postgres.force_row_security = args.force_row_security;
+    let context = Context::migrate(&global, global.config.database.url()).await?;
     let health = context.bursar()?.health().await;
     context.close().await;
     let health = health?;

@@ -96,6 +96,9 @@ pub(crate) struct Postgres {
     pub(crate) answer: Duration,
     pub(crate) pooled: bool,
     pub(crate) direct_url: Option<Database>,
+    pub(crate) role: Option<String>,
+    /// Set by `bursar migrate --force-row-security`.
+    pub(crate) force_row_security: bool,
     pub(crate) listen: bool,
 }
 
@@ -161,6 +164,8 @@ impl Default for Config {
                 answer: postgres.answer_within,
                 pooled: postgres.pooled,
                 direct_url: None,
+                role: None,
+                force_row_security: false,
                 listen: true,
             },
             rules: Retention {
@@ -190,6 +195,8 @@ impl Config {
             answer_within: self.postgres.answer,
             pooled: self.postgres.pooled,
             direct_url: self.postgres.direct_url.as_ref().map(|url| url.url().to_owned()),
+            role: self.postgres.role.clone(),
+            force_row_security: self.postgres.force_row_security,
             ..PostgresOptions::default()
         };
         let kept = &self.rules;

@@ -195,6 +195,11 @@ const SETTINGS: &[Setting] = &[
         Kind::Server(|c| &mut c.postgres.direct_url),
         "URL of the server behind the pooler, for LISTEN, migrations, backup and restore; without it, nodes poll and the last two are refused",
     ),
+    Setting::new(
+        "postgres.role",
+        Kind::Text(|c| &mut c.postgres.role),
+        "role that transactions take, so that row-level security separates tenants too; it owns nothing",
+    ),
     Setting::rare(
         "postgres.listen",
         Kind::Bool(|c| &mut c.postgres.listen),

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use bursar_core::decide::Rules;
 use bursar_core::event::Event;
 use bursar_core::id::{GrantId, HoldId, JobId};
+use bursar_core::name::Tenant;
 use bursar_core::time::{Span, Time};
 use bursar_store::{
     Clock, ManualClock, PostgresOptions, PostgresStore, Setup, SqliteStore, Store, StoreError, SystemClock,
@@ -63,14 +64,14 @@ async fn rows(store: &dyn Store) -> Result<BTreeSet<String>, StoreError> {
     }
     let (holds, grants, jobs) = ids(store).await?;
     for id in holds {
-        rows.insert(format!("{id} {:?}", store.hold(id).await?));
+        rows.insert(format!("{id} {:?}", store.hold(&Tenant::built_in(), id).await?));
     }
     for id in grants {
-        rows.insert(format!("{id} {:?}", store.grant(id).await?));
+        rows.insert(format!("{id} {:?}", store.grant(&Tenant::built_in(), id).await?));
     }
     for id in jobs {
         // `verify` checks the waiting lines of flow keys.
-        let job = store.job(id).await?.map(|job| job.lasting(Time::NEVER));
+        let job = store.job(&Tenant::built_in(), id).await?.map(|job| job.lasting(Time::NEVER));
         rows.insert(format!("{id} {job:?}"));
     }
     Ok(rows)

@@ -79,11 +79,11 @@ pub async fn run_on(
 
 /// Deletes ended holds, and has the model judge which ones.
 async fn forget_holds(store: &dyn Store, judge: &mut Judge, now: Time) -> Result<(), String> {
-    let known: Vec<HoldId> = judge.model.holds.keys().copied().collect();
+    let known: Vec<(HoldId, Tenant)> = judge.model.holds.iter().map(|(id, hold)| (*id, hold.tenant.clone())).collect();
     let forgotten = store.forget_holds(None, usize::from(u16::MAX)).await.map_err(|error| error.to_string())?;
     let mut count = 0;
-    for hold in known {
-        if store.hold(hold).await.map_err(|error| error.to_string())?.is_none() {
+    for (hold, tenant) in known {
+        if store.hold(&tenant, hold).await.map_err(|error| error.to_string())?.is_none() {
             judge.forget_hold(hold, now);
             count += 1;
         }
@@ -199,9 +199,9 @@ async fn compare(store: &dyn Store, judge: &mut Judge, now: Time) -> Result<(), 
             judge.compare_row(&key, &row, None)?;
         }
     }
-    let jobs: Vec<_> = judge.model.jobs.keys().copied().collect();
-    for id in jobs {
-        let job = store.job(id).await.map_err(|error| error.to_string())?;
+    let jobs: Vec<_> = judge.model.jobs.iter().map(|(id, job)| (*id, job.tenant.clone())).collect();
+    for (id, tenant) in jobs {
+        let job = store.job(&tenant, id).await.map_err(|error| error.to_string())?;
         judge.model.compare_job(id, job.as_ref())?;
     }
     compare_blobs(store, judge, now).await?;

@@ -196,7 +196,7 @@ impl Engine for SimStore {
         tx.step().await.map_err(unknown)
     }
 
-    async fn wait_for_row(&self, lock: &Lock, patience: Duration) -> Result<(), StoreError> {
+    async fn wait_for_row(&self, _: &[&CheckedRequest], lock: &Lock, patience: Duration) -> Result<(), StoreError> {
         let mut tx = SimTx::begin(&self.world, self.node, LockMode::Skip, patience);
         tx.step().await?;
         tx.wait_for(lock, patience).await

@@ -57,20 +57,25 @@ impl Read for SimStore {
         not_simulated()
     }
 
-    async fn hold(&self, id: HoldId) -> Result<Option<Hold>, StoreError> {
-        Ok(self.world.state().tables.holds.get(&id).cloned())
+    async fn hold(&self, tenant: &Tenant, id: HoldId) -> Result<Option<Hold>, StoreError> {
+        Ok(self.world.state().tables.holds.get(&id).filter(|hold| hold.tenant == *tenant).cloned())
     }
 
-    async fn holds(&self, ids: &[HoldId]) -> Result<Vec<Hold>, StoreError> {
+    async fn holds(&self, tenant: &Tenant, ids: &[HoldId]) -> Result<Vec<Hold>, StoreError> {
         let state = self.world.state();
-        Ok(ids.iter().filter_map(|id| state.tables.holds.get(id).cloned()).collect())
+        let own = ids.iter().filter_map(|id| state.tables.holds.get(id).filter(|hold| hold.tenant == *tenant));
+        Ok(own.cloned().collect())
     }
 
     async fn list_live_holds(&self, _: &ScopeKey, _: Option<ChargeMark>, _: usize) -> Result<Vec<Hold>, StoreError> {
         not_simulated()
     }
 
-    async fn grant(&self, id: GrantId) -> Result<Option<Grant>, StoreError> {
+    async fn grant(&self, tenant: &Tenant, id: GrantId) -> Result<Option<Grant>, StoreError> {
+        Ok(self.world.state().tables.grants.get(&id).filter(|grant| grant.tenant == *tenant).cloned())
+    }
+
+    async fn grant_of_any_tenant(&self, id: GrantId) -> Result<Option<Grant>, StoreError> {
         Ok(self.world.state().tables.grants.get(&id).cloned())
     }
 
@@ -78,7 +83,11 @@ impl Read for SimStore {
         not_simulated()
     }
 
-    async fn blob(&self, id: BlobId) -> Result<Option<Blob>, StoreError> {
+    async fn blob(&self, tenant: &Tenant, id: BlobId) -> Result<Option<Blob>, StoreError> {
+        Ok(self.world.state().tables.blobs.get(&id).filter(|blob| blob.tenant == *tenant).cloned())
+    }
+
+    async fn blob_of_any_tenant(&self, id: BlobId) -> Result<Option<Blob>, StoreError> {
         Ok(self.world.state().tables.blobs.get(&id).cloned())
     }
 
@@ -109,8 +118,8 @@ impl Read for SimStore {
         not_simulated()
     }
 
-    async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
-        Ok(self.world.state().tables.jobs.get(&id).cloned())
+    async fn job(&self, tenant: &Tenant, id: JobId) -> Result<Option<Job>, StoreError> {
+        Ok(self.world.state().tables.jobs.get(&id).filter(|job| job.tenant == *tenant).cloned())
     }
 
     async fn list_jobs(&self, _: &Tenant, _: &JobFilter, _: Option<JobId>, _: usize) -> Result<Vec<Job>, StoreError> {
@@ -294,7 +303,7 @@ impl Maintain for SimStore {
         Ok(Forgotten { count: 0, last: None })
     }
 
-    async fn erase_payload(&self, _: u128) -> Result<bool, StoreError> {
+    async fn erase_payload(&self, _: &Tenant, _: u128) -> Result<bool, StoreError> {
         not_simulated()
     }
 

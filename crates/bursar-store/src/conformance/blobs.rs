@@ -80,7 +80,7 @@ impl World {
     }
 
     async fn blob(&self, id: BlobId) -> Option<Blob> {
-        self.store.blob(id).await.expect("the store works")
+        self.store.blob(&Tenant::built_in(), id).await.expect("the store works")
     }
 
     async fn blob_state(&self, id: BlobId) -> Option<BlobState> {
@@ -292,7 +292,7 @@ pub(super) async fn a_job_keeps_the_blobs_it_uses_and_makes(world: World) {
     world.clock.advance(secs(1_000));
     let forgotten = world.act(Act::Forget, &[job]).await;
     assert!(forgotten[0].is_ok(), "{forgotten:?}");
-    assert!(world.store.job(job).await.expect("works").is_none());
+    assert!(world.store.job(&Tenant::built_in(), job).await.expect("works").is_none());
     assert_eq!(world.collect().await, (2, 2), "with the job its references are gone");
     world.assert_verified().await;
 }
@@ -442,6 +442,8 @@ pub(super) async fn blobs_of_tenants_are_isolated(world: World) {
     assert_eq!(swept, Answer::Swept { count: 0 });
     assert_eq!(world.store.list_blobs(&other.tenant, &BlobFilter::default(), None, 9).await.expect("works").len(), 1);
     assert!(world.blob(blob).await.expect("it exists").is_available());
+    assert_eq!(world.store.blob(&other.tenant, blob).await.expect("works"), None);
+    assert_eq!(world.store.blob_of_any_tenant(blob).await.expect("works"), world.blob(blob).await);
 }
 
 pub(super) async fn blobs_and_namespaces_are_listed_in_pages(world: World) {

@@ -102,7 +102,7 @@ pub(super) async fn existing_owner_job_is_not_charged_again(world: World) {
     world.clock.advance(Span::from_days(60));
     assert_eq!(world.balance("room", "lifetime").await, (0, 30), "the hold lasts as long as its job");
     assert!(matches!(world.commit(placed.id, 30).await, Err(Refusal::OwnedByJob { .. })));
-    let stored = world.store.job(first.jobs[0].id).await.expect("works").expect("it exists");
+    let stored = world.store.job(&Tenant::built_in(), first.jobs[0].id).await.expect("works").expect("it exists");
     assert_eq!(stored.hold, Some(placed.id));
     world.assert_verified().await;
 }
@@ -117,9 +117,9 @@ pub(super) async fn job_key_is_unique_in_its_queue(world: World) {
     assert_eq!(first[0].id, first[1].id);
     let second = submitted(world.apply(both).await).jobs;
     assert_eq!(second.iter().map(|job| job.created).collect::<Vec<_>>(), [false, false, true]);
-    let stored = world.store.job(first[0].id).await.expect("works").expect("it exists");
+    let stored = world.store.job(&Tenant::built_in(), first[0].id).await.expect("works").expect("it exists");
     assert_eq!(stored.payload.as_str(), "1");
-    assert_eq!(world.store.job(JobId(7)).await.expect("works"), None);
+    assert_eq!(world.store.job(&Tenant::built_in(), JobId(7)).await.expect("works"), None);
 }
 
 pub(super) async fn dry_run_writes_nothing(world: World) {
@@ -144,6 +144,8 @@ pub(super) async fn tenants_are_isolated(world: World) {
     assert!(matches!(world.request(theirs(Op::Release { hold: placed })).await, Err(Refusal::UnknownHold { .. })));
     world.request(theirs(post_within("room", 90, &[limit(90, "lifetime")]))).await.expect("their own room");
     assert_eq!(world.balance("room", "lifetime").await, (0, 60));
+    assert_eq!(world.store.hold(&acme.tenant, placed).await.expect("works"), None);
+    assert_eq!(world.store.holds(&acme.tenant, &[placed]).await.expect("works"), []);
     let key = IdempotencyKey::new("same").expect("a valid key");
     world.request(theirs(post_within("x", 1, &[limit(9, "day")])).with_key(key.clone())).await.expect("done");
     let ours = world.request(Request::from(post_within("x", 2, &[limit(9, "day")])).with_key(key)).await;
@@ -163,7 +165,7 @@ pub(super) async fn names_and_payloads_are_stored_unchanged(world: World) {
     let payload = r#"{"nul":"\u0000","big":123456789012345678901234567890.5e-3,"dup":1,"dup":2,"s":"é\n"}"#;
     let made =
         submitted(world.apply(Op::Submit(Command { jobs: vec![job(None, payload)], ..Command::default() })).await);
-    let stored = world.store.job(made.jobs[0].id).await.expect("works").expect("it exists");
+    let stored = world.store.job(&Tenant::built_in(), made.jobs[0].id).await.expect("works").expect("it exists");
     assert_eq!(stored.payload.as_str(), payload);
     let reason = "because of \u{0} and \"quotes\"";
     let request = Request::from(post(odd[0], 1)).in_context(Context::default().because(reason));
@@ -172,7 +174,7 @@ pub(super) async fn names_and_payloads_are_stored_unchanged(world: World) {
     let last = journal.last().expect("the journal has rows").batch.entries[0].context.reason.clone();
     assert_eq!(last.as_deref(), Some(reason));
     world.store.rebuild().await.expect("works");
-    let rebuilt = world.store.job(made.jobs[0].id).await.expect("works").expect("it exists");
+    let rebuilt = world.store.job(&Tenant::built_in(), made.jobs[0].id).await.expect("works").expect("it exists");
     assert_eq!(rebuilt.payload.as_str(), payload);
 }
 

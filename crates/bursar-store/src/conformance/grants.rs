@@ -4,7 +4,7 @@ use bursar_core::answer::Outcome;
 use bursar_core::credential::before_all;
 use bursar_core::grant::{GrantFault, Token};
 use bursar_core::id::GrantId;
-use bursar_core::name::{Purpose, Subject};
+use bursar_core::name::{Purpose, Subject, Tenant};
 use bursar_core::payload::Payload;
 use bursar_core::refusal::{Refusal, Violation};
 use bursar_core::request::{Command, Mint, Op, Redemption};
@@ -53,7 +53,7 @@ pub(super) async fn token_is_redeemed_once(world: World) {
     assert_eq!(both.iter().filter(|answer| answer.is_ok()).count(), 1, "one of two requests in a batch");
     let done = submitted(both.into_iter().flatten().next().expect("one is done"));
     assert_eq!(done.grants[0].payload.as_ref().map(Payload::as_str), Some(r#"{"assetId":"a-1"}"#));
-    let stored = world.store.job(done.jobs[0].id).await.expect("works").expect("it exists");
+    let stored = world.store.job(&Tenant::built_in(), done.jobs[0].id).await.expect("works").expect("it exists");
     assert_eq!(stored.payload.as_str(), r#"{"assetId":"a-1"}"#);
     assert_eq!(fault(world.submit(redeem("upload", "session-7", &token)).await), GrantFault::Redeemed);
 }
@@ -123,7 +123,7 @@ pub(super) async fn revoked_and_purged_grants_cannot_be_redeemed(world: World) {
     world.clock.advance(Span::from_days(1));
     world.apply(Op::PurgeGrants { grants: vec![GrantId(1), GrantId(2), GrantId(3)] }).await;
     assert_eq!(world.store.list_grants(&tenant, None, 10).await.expect("works"), []);
-    assert!(!world.store.erase_payload(2).await.expect("works"), "a purge deletes the payload");
+    assert!(!world.store.erase_payload(&Tenant::built_in(), 2).await.expect("works"), "a purge deletes the payload");
     assert_eq!(fault(world.submit(redeem("upload", "session-7", &used)).await), GrantFault::Unknown);
     world.budget("room", &[limit(1, "day")]).await;
     world.apply(post("room", 1)).await;

@@ -95,15 +95,24 @@ pub(super) async fn holds_are_found_by_their_ids(world: World) {
     let mut ids = Vec::new();
     for amount in 1..=60 {
         let job = world.enqueue_one(owning(work("q", "x"), &[("a", amount), ("b", 2)])).await;
-        ids.push(world.store.job(job).await.expect("works").expect("it exists").hold.expect("it has a hold"));
+        ids.push(
+            world
+                .store
+                .job(&Tenant::built_in(), job)
+                .await
+                .expect("works")
+                .expect("it exists")
+                .hold
+                .expect("it has a hold"),
+        );
     }
     let missing = HoldId(7);
     let asked: Vec<HoldId> = ids.iter().rev().copied().chain([missing]).collect();
-    let found = world.store.holds(&asked).await.expect("works");
+    let found = world.store.holds(&Tenant::built_in(), &asked).await.expect("works");
     let charges: Vec<_> = found.iter().map(|hold| (hold.id, hold.charges[0].amount, hold.charges[1].amount)).collect();
     let expected: Vec<_> = ids.iter().rev().copied().zip((1..=60).rev()).map(|(id, amount)| (id, amount, 2)).collect();
     assert_eq!(charges, expected, "in the order of the ids, without the one that does not exist");
-    assert_eq!(world.store.holds(&[]).await.expect("works"), []);
+    assert_eq!(world.store.holds(&Tenant::built_in(), &[]).await.expect("works"), []);
 }
 
 pub(super) async fn held_units_may_exceed_64_bits(world: World) {

@@ -5,6 +5,7 @@ use bursar_core::budget::Cover;
 use bursar_core::event::Event;
 use bursar_core::hold::{HoldState, OnExpiry};
 use bursar_core::id::HoldId;
+use bursar_core::name::Tenant;
 use bursar_core::refusal::Refusal;
 use bursar_core::request::{Actual, Command, Op, Request};
 use bursar_core::time::Span;
@@ -51,7 +52,8 @@ pub(super) async fn expired_hold_stops_counting_the_instant_it_expires(world: Wo
         let name = if swept { "swept" } else { "unswept" };
         world.budget(name, &[limit(100_000, "lifetime")]).await;
         let placed = world.place(hold(name, 100_000, Span::from_millis(100))).await;
-        let expires_at = world.store.hold(placed).await.expect("works").expect("it exists").expires_at;
+        let expires_at =
+            world.store.hold(&Tenant::built_in(), placed).await.expect("works").expect("it exists").expires_at;
         world.at(expires_at.before(Span::from_micros(1)));
         assert_eq!(available(world.submit(hold(name, 1, secs(60))).await), 0);
         world.clock.set(expires_at);

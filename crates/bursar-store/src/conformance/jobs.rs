@@ -203,18 +203,18 @@ pub(super) async fn large_payload_and_result_are_deleted_with_their_job(world: W
     }
     assert_eq!(world.enqueue(vec![spec.clone()]).await[0], id, "its key is in use");
     assert_eq!(world.act(Act::Forget, &[id]).await[0].as_ref().expect("kept").state, JobState::Succeeded);
-    assert!(world.store.job(id).await.expect("works").is_some(), "its retention has not ended");
+    assert!(world.store.job(&Tenant::built_in(), id).await.expect("works").is_some(), "its retention has not ended");
     world.clock.advance(Span::from_days(1));
     assert_eq!(world.store.due_jobs(10).await.expect("works").ended, [(Tenant::built_in(), id)]);
     world.act(Act::Forget, &[id]).await;
-    assert_eq!(world.store.job(id).await.expect("works"), None);
+    assert_eq!(world.store.job(&Tenant::built_in(), id).await.expect("works"), None);
     for owner in [id.0, id.result_key()] {
-        assert!(!world.store.erase_payload(owner).await.expect("works"), "the payload is deleted");
+        assert!(!world.store.erase_payload(&Tenant::built_in(), owner).await.expect("works"), "the payload is deleted");
     }
     let anew = world.enqueue(vec![spec]).await[0];
     assert_ne!(anew, id, "its key is free");
     world.store.rebuild().await.expect("works");
-    assert_eq!(world.store.job(id).await.expect("works"), None);
+    assert_eq!(world.store.job(&Tenant::built_in(), id).await.expect("works"), None);
     assert_eq!(world.job(anew).await.payload, large("p"));
     world.assert_verified().await;
 }
@@ -297,6 +297,7 @@ pub(super) async fn jobs_of_tenants_are_isolated(world: World) {
     assert_eq!((world.job(id).await, world.position().await), (before, position));
     let listed = world.store.list_jobs(&acme.tenant, &Default::default(), None, 10).await.expect("works");
     assert_eq!(listed, []);
+    assert_eq!(world.store.job(&acme.tenant, id).await.expect("works"), None);
     assert_eq!(world.store.list_queues(&acme.tenant, None, 10).await.expect("works"), []);
 }
 
@@ -334,6 +335,6 @@ pub(super) async fn trace_context_is_kept_until_a_job_ends(world: World) {
         ended.map(|recorded| recorded.t.or(entry.context.traceparent))
     });
     assert_eq!(ends.collect::<Vec<_>>(), [Some(parent(1)), Some(parent(2)), Some(parent(2))]);
-    let ended = world.store.job(leased[0].id).await.expect("works").expect("kept");
+    let ended = world.store.job(&Tenant::built_in(), leased[0].id).await.expect("works").expect("kept");
     assert_eq!((ended.life.state, ended.traceparent), (JobState::Succeeded, Some(parent(1))));
 }

@@ -56,7 +56,7 @@ pub(super) async fn history_of_a_scope_can_be_followed_backwards(world: World) {
         next = row.batch.prev.get(&stream);
     }
     assert_eq!(rows, 8, "the definition, the hold, five batches, the commit");
-    let held = world.store.hold(placed).await.expect("works").expect("it exists");
+    let held = world.store.hold(&Tenant::built_in(), placed).await.expect("works").expect("it exists");
     assert_eq!(held.version, 2);
 }
 
@@ -91,13 +91,13 @@ pub(super) async fn snapshot(world: &World, created: &super::mixed::Created) -> 
         rows.push(format!("{key:?} {state:?}"));
     }
     for id in &created.holds {
-        rows.push(format!("{:?}", world.store.hold(*id).await.expect("works")));
+        rows.push(format!("{:?}", world.store.hold(&Tenant::built_in(), *id).await.expect("works")));
     }
     for id in &created.grants {
-        rows.push(format!("{:?}", world.store.grant(GrantId(*id)).await.expect("works")));
+        rows.push(format!("{:?}", world.store.grant(&Tenant::built_in(), GrantId(*id)).await.expect("works")));
     }
     for id in &created.jobs {
-        rows.push(format!("{:?}", world.store.job(JobId(*id)).await.expect("works")));
+        rows.push(format!("{:?}", world.store.job(&Tenant::built_in(), JobId(*id)).await.expect("works")));
     }
     rows
 }
@@ -106,12 +106,16 @@ pub(super) async fn large_payload_is_stored_outside_the_journal(world: World) {
     let payload = format!("{{\"text\":\"{}\"}}", "x".repeat(100_000));
     let asked = Op::Submit(Command { jobs: vec![job(None, &payload), job(None, "1")], ..Command::default() });
     let made = submitted(world.apply(asked).await).jobs;
-    let read = async |id: JobId| world.store.job(id).await.expect("works").expect("it exists").payload;
+    let read =
+        async |id: JobId| world.store.job(&Tenant::built_in(), id).await.expect("works").expect("it exists").payload;
     assert_eq!(read(made[0].id).await.as_str(), payload);
     world.store.rebuild().await.expect("works");
     assert_eq!(read(made[0].id).await.as_str(), payload);
-    assert!(world.store.erase_payload(made[0].id.0).await.expect("works"));
-    assert!(!world.store.erase_payload(made[1].id.0).await.expect("works"), "a small payload is stored in the journal");
+    assert!(world.store.erase_payload(&Tenant::built_in(), made[0].id.0).await.expect("works"));
+    assert!(
+        !world.store.erase_payload(&Tenant::built_in(), made[1].id.0).await.expect("works"),
+        "a small payload is stored in the journal"
+    );
     assert_eq!(read(made[0].id).await.as_str(), "null");
     world.store.rebuild().await.expect("the journal is complete");
     assert_eq!(read(made[0].id).await.as_str(), "null");

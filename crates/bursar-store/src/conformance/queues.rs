@@ -406,7 +406,7 @@ pub(super) async fn finished_jobs_are_kept_for_the_retention_of_their_queue(worl
             let Some((_, id)) = due.first() else { return gone };
             assert_eq!(due.len(), 1, "at most `limit` jobs");
             world.act(Act::Forget, &[*id]).await;
-            assert_eq!(world.store.job(*id).await.expect("works"), None);
+            assert_eq!(world.store.job(&Tenant::built_in(), *id).await.expect("works"), None);
             gone.push(*id);
         }
     };

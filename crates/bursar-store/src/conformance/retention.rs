@@ -38,7 +38,7 @@ impl World {
     }
 
     async fn has_hold(&self, hold: HoldId) -> bool {
-        self.store.hold(hold).await.expect("works").is_some()
+        self.store.hold(&Tenant::built_in(), hold).await.expect("works").is_some()
     }
 }
 
@@ -129,8 +129,8 @@ pub(super) async fn expired_grants_are_deleted_after_their_retention(world: Worl
     assert_eq!(fault(world.submit(redeem("upload", "session-7", &used)).await), GrantFault::Redeemed);
     world.clock.advance(secs(61));
     assert_eq!(forget().await, 2);
-    assert!(!world.store.erase_payload(1).await.expect("works"), "the payload is deleted too");
-    assert_eq!(world.store.grant(GrantId(2)).await.expect("works"), None);
+    assert!(!world.store.erase_payload(&Tenant::built_in(), 1).await.expect("works"), "the payload is deleted too");
+    assert_eq!(world.store.grant(&Tenant::built_in(), GrantId(2)).await.expect("works"), None);
     assert_eq!(fault(world.submit(redeem("upload", "session-7", &open)).await), GrantFault::Unknown);
     assert_eq!(fault(world.submit(redeem("upload", "session-7", &used)).await), GrantFault::Unknown);
     world.assert_verified().await;

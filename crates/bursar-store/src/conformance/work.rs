@@ -112,7 +112,7 @@ impl World {
     }
 
     pub(super) async fn job(&self, id: JobId) -> Job {
-        self.store.job(id).await.expect("the store works").expect("the job exists")
+        self.store.job(&Tenant::built_in(), id).await.expect("the store works").expect("the job exists")
     }
 
     pub(super) async fn job_state(&self, id: JobId) -> JobState {

@@ -170,7 +170,7 @@ impl World {
     }
 
     pub(super) async fn hold_state(&self, hold: HoldId) -> HoldState {
-        self.store.hold(hold).await.expect("the store works").expect("the hold exists").state
+        self.store.hold(&Tenant::built_in(), hold).await.expect("the store works").expect("the hold exists").state
     }
 
     pub(super) async fn sweep(&self) -> usize {

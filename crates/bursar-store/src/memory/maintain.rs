@@ -89,7 +89,7 @@ impl Maintain for MemoryStore {
         Ok(self.tables().forget_costs(after, limit, &self.setup.rules, self.clock.now()))
     }
 
-    async fn erase_payload(&self, id: u128) -> Result<bool, StoreError> {
+    async fn erase_payload(&self, _: &Tenant, id: u128) -> Result<bool, StoreError> {
         Ok(self.tables().erase_payload(id))
     }
 
@@ -107,6 +107,7 @@ impl Maintain for MemoryStore {
             engine: "memory".into(),
             schema: 0,
             place: "this process".into(),
+            row_security: None,
             problems: Vec::new(),
             position: tables.journal.next_position() - 1,
             last_event_at: tables.journal.newest(),

@@ -62,13 +62,14 @@ impl Read for MemoryStore {
         Ok(posted + tables.scope_at(key, self.clock.now())?.map_or(0, |row| row.posted_by_expiry(from, to)))
     }
 
-    async fn hold(&self, id: HoldId) -> Result<Option<Hold>, StoreError> {
-        Ok(self.tables().holds.get(&id).cloned())
+    async fn hold(&self, tenant: &Tenant, id: HoldId) -> Result<Option<Hold>, StoreError> {
+        Ok(self.tables().holds.get(&id).filter(|hold| hold.tenant == *tenant).cloned())
     }
 
-    async fn holds(&self, ids: &[HoldId]) -> Result<Vec<Hold>, StoreError> {
+    async fn holds(&self, tenant: &Tenant, ids: &[HoldId]) -> Result<Vec<Hold>, StoreError> {
         let tables = self.tables();
-        Ok(page::cut(ids.iter().filter_map(|id| tables.holds.get(id).cloned()).collect(), ids.len()))
+        let own = ids.iter().filter_map(|id| tables.holds.get(id).filter(|hold| hold.tenant == *tenant));
+        Ok(page::cut(own.cloned().collect(), ids.len()))
     }
 
     async fn list_live_holds(
@@ -86,7 +87,11 @@ impl Read for MemoryStore {
         Ok(page::cut(ids.iter().filter_map(|id| tables.holds.get(id).cloned()).collect(), limit))
     }
 
-    async fn grant(&self, id: GrantId) -> Result<Option<Grant>, StoreError> {
+    async fn grant(&self, tenant: &Tenant, id: GrantId) -> Result<Option<Grant>, StoreError> {
+        Ok(self.tables().grants.get(&id).filter(|grant| grant.tenant == *tenant).cloned())
+    }
+
+    async fn grant_of_any_tenant(&self, id: GrantId) -> Result<Option<Grant>, StoreError> {
         Ok(self.tables().grants.get(&id).cloned())
     }
 
@@ -116,8 +121,8 @@ impl Read for MemoryStore {
         Ok(page::cut(all.take(limit).cloned().collect(), limit))
     }
 
-    async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
-        Ok(self.tables().jobs.get(&id).cloned())
+    async fn job(&self, tenant: &Tenant, id: JobId) -> Result<Option<Job>, StoreError> {
+        Ok(self.tables().jobs.get(&id).filter(|job| job.tenant == *tenant).cloned())
     }
 
     async fn list_jobs(
@@ -134,7 +139,11 @@ impl Read for MemoryStore {
         Ok(self.tables().job_counts())
     }
 
-    async fn blob(&self, id: BlobId) -> Result<Option<Blob>, StoreError> {
+    async fn blob(&self, tenant: &Tenant, id: BlobId) -> Result<Option<Blob>, StoreError> {
+        Ok(self.tables().blobs.get(&id).filter(|blob| blob.tenant == *tenant).cloned())
+    }
+
+    async fn blob_of_any_tenant(&self, id: BlobId) -> Result<Option<Blob>, StoreError> {
         Ok(self.tables().blobs.get(&id).cloned())
     }
 

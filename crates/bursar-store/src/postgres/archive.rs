@@ -1,4 +1,5 @@
-//! The archive of the journal: rows to archive, segments, and the rows that segments have.
+//! The archive of the journal: rows to archive, segments, and the rows that segments have. Archiving needs the owner of the tables, because
+//! no other role may delete rows of the journal.
 
 use async_trait::async_trait;
 use bursar_core::blob::Sha256Digest;
@@ -13,6 +14,7 @@ use super::conn::Conn;
 use super::error::{commit_error, store_error};
 use super::journal::{self, archived_row};
 use super::read::sql_limit;
+use super::wall::Reach;
 use super::{PostgresStore, READ_COMMITTED};
 use crate::error::StoreError;
 use crate::segment::{ArchivedRow, Segment};
@@ -33,7 +35,7 @@ impl Archive for PostgresStore {
         }
         let new = self.ids().next_id(self.time(&mut conn.conn()).await?);
         drop(conn);
-        let mut tx = self.begin(READ_COMMITTED).await?;
+        let mut tx = self.begin(READ_COMMITTED, Reach::All).await?;
         configure_writer(tx.conn(), self.options.key_patience).await.map_err(store_error)?;
         let insert = "INSERT INTO bursar.meta (key, value) VALUES ('database', $1) ON CONFLICT DO NOTHING";
         sqlx::query(insert).bind(format!("{new:032x}")).execute(tx.conn()).await.map_err(store_error)?;
@@ -43,8 +45,9 @@ impl Archive for PostgresStore {
     }
 
     async fn archivable(&self, after: u64, before: Time, bytes: usize) -> Result<Vec<ArchivedRow>, StoreError> {
-        let mut conn = self.acquire().await?;
-        self.assign_positions(&mut conn.conn()).await?;
+        self.assign_positions(&mut self.acquire().await?.conn()).await?;
+        // The keys of all tenants say which rows are needed.
+        let mut conn = self.read(Reach::All).await?;
         let (mut found, mut size, mut after) = (Vec::new(), 0, i64::try_from(after).unwrap_or(i64::MAX));
         while size < bytes {
             let page = read_rows(&mut conn.conn(), after, before).await?;
@@ -67,7 +70,7 @@ impl Archive for PostgresStore {
     }
 
     async fn record_segment(&self, segment: &Segment) -> Result<bool, StoreError> {
-        let mut tx = self.begin(READ_COMMITTED).await?;
+        let mut tx = self.begin(READ_COMMITTED, Reach::All).await?;
         configure_writer(tx.conn(), self.options.key_patience).await.map_err(store_error)?;
         let last = last_segment(&mut tx.conn()).await?;
         if !follows(segment, last.as_ref()) {
@@ -98,7 +101,7 @@ impl Archive for PostgresStore {
     }
 
     async fn prune_journal(&self, limit: usize) -> Result<usize, StoreError> {
-        let mut tx = self.begin(READ_COMMITTED).await?;
+        let mut tx = self.begin(READ_COMMITTED, Reach::All).await?;
         configure_writer(tx.conn(), self.options.key_patience).await.map_err(store_error)?;
         let until = prunable(last_segment(&mut tx.conn()).await?.map(|segment| segment.last));
         // The rows are locked without skipping any: if two nodes deleted different rows at the same time, a reader could miss the
@@ -145,8 +148,8 @@ impl Archive for PostgresStore {
     }
 
     async fn read_archived(&self, rows: Vec<ArchivedRow>, limit: usize) -> Result<Vec<Journaled>, StoreError> {
-        let mut conn = self.acquire().await?;
-        journal::unarchived(&mut conn.conn(), rows, limit).await
+        let mut conn = self.read(Reach::Journal).await?;
+        journal::unarchived(&mut conn.conn(), rows, limit, self.wall.stands()).await
     }
 
     async fn rebuild_from(&self, archived: ArchivedRows) -> Result<u64, StoreError> {

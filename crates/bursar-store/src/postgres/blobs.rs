@@ -15,6 +15,7 @@ use super::read::sql_limit;
 use super::rows::{LockMode, PgRows, in_mode, index, missing, uuids};
 use super::settings::settings_sql;
 use super::statement::Statement;
+use super::wall::{Reach, Step};
 use crate::codec::{Packed, blob_state, from_json, stored_name, to_json};
 use crate::error::StoreError;
 use crate::figures::BlobFilter;
@@ -168,15 +169,6 @@ fn columns(part: &mut Statement, rows: &[&Blob]) {
 }
 
 impl PostgresStore {
-    pub(super) async fn read_blob(&self, id: BlobId) -> Result<Option<Blob>, StoreError> {
-        let data: Option<Vec<u8>> = sqlx::query_scalar("SELECT data FROM bursar.blobs WHERE id = $1")
-            .bind(Uuid::from_u128(id.0))
-            .fetch_optional(self.acquire().await?.conn())
-            .await
-            .map_err(store_error)?;
-        data.map(|data| Blob::unpack(&data)).transpose()
-    }
-
     /// Lists the blobs of a tenant that match a filter, after an id, or before it if the newest come first.
     pub(super) async fn read_blobs(
         &self,
@@ -207,7 +199,7 @@ impl PostgresStore {
             .bind(filter.namespace.as_ref().map(Namespace::as_str))
             .bind(Uuid::from_u128(after.map_or(first, |after| after.0)))
             .bind(sql_limit(limit))
-            .fetch_all(self.acquire().await?.conn())
+            .fetch_all(self.read(Reach::Tenant(tenant)).await?.conn())
             .await
             .map_err(store_error)?;
         cut(&rows, limit)
@@ -215,10 +207,13 @@ impl PostgresStore {
 
     /// Lists the blobs of all tenants after an id.
     pub(super) async fn read_all_blobs(&self, after: Option<BlobId>, limit: usize) -> Result<Vec<Blob>, StoreError> {
+        let after = Uuid::from_u128(after.map_or(0, |after| after.0));
+        let mut conn = self.read(Reach::Nothing).await?;
+        self.enter_step(&mut conn.conn(), Step::after_id("blobs", after, limit)).await?;
         let rows: Vec<Vec<u8>> = sqlx::query_scalar("SELECT data FROM bursar.blobs WHERE id > $1 ORDER BY id LIMIT $2")
-            .bind(Uuid::from_u128(after.map_or(0, |after| after.0)))
+            .bind(after)
             .bind(sql_limit(limit))
-            .fetch_all(self.acquire().await?.conn())
+            .fetch_all(conn.conn())
             .await
             .map_err(store_error)?;
         cut(&rows, limit)
@@ -229,7 +224,7 @@ impl PostgresStore {
             sqlx::query_scalar("SELECT data FROM bursar.namespaces WHERE tenant = $1 AND namespace = $2")
                 .bind(key.0.as_str())
                 .bind(key.1.as_str())
-                .fetch_optional(self.acquire().await?.conn())
+                .fetch_optional(self.read(Reach::Tenant(&key.0)).await?.conn())
                 .await
                 .map_err(store_error)?;
         data.map(|data| from_json("namespace", &data)).transpose()
@@ -249,7 +244,7 @@ impl PostgresStore {
         .bind(tenant.as_str())
         .bind(after.map_or("", Namespace::as_str))
         .bind(sql_limit(limit))
-        .fetch_all(self.acquire().await?.conn())
+        .fetch_all(self.read(Reach::Tenant(tenant)).await?.conn())
         .await
         .map_err(store_error)?;
         rows.into_iter()
@@ -259,8 +254,9 @@ impl PostgresStore {
 
     /// Lists blobs that are due: to be doomed, or to have their bytes deleted.
     pub(super) async fn read_due_blobs(&self, limit: usize) -> Result<Vec<Blob>, StoreError> {
-        let mut conn = self.acquire().await?;
+        let mut conn = self.read(Reach::Nothing).await?;
         let now = self.time(&mut conn.conn()).await?;
+        self.enter_step(&mut conn.conn(), Step::due("due_blobs", now, limit)).await?;
         let rows: Vec<Vec<u8>> = sqlx::query_scalar(
             "SELECT data FROM bursar.blobs WHERE at < 9223372036854775807 AND at <= $1 ORDER BY at, id LIMIT $2",
         )
@@ -271,6 +267,16 @@ impl PostgresStore {
         .map_err(store_error)?;
         cut(&rows, limit)
     }
+}
+
+/// Reads a blob.
+pub(super) async fn read_blob(conn: &mut Conn<'_>, id: BlobId) -> Result<Option<Blob>, StoreError> {
+    let data: Option<Vec<u8>> = sqlx::query_scalar("SELECT data FROM bursar.blobs WHERE id = $1")
+        .bind(Uuid::from_u128(id.0))
+        .fetch_optional(conn)
+        .await
+        .map_err(store_error)?;
+    data.map(|data| Blob::unpack(&data)).transpose()
 }
 
 /// Unpacks blobs until a page is full.

@@ -5,17 +5,20 @@
 //! caller's settings.
 
 use bursar_core::answer::Outcome;
+use bursar_core::name::Tenant;
 use bursar_core::refusal::Refusal;
 use bursar_core::request::CheckedRequest;
 use bursar_core::state::ScopeKey;
 use sqlx::{PgConnection, Postgres, Transaction};
 
-use super::commit::configure_writer;
+use super::commit::writer_settings;
 use super::conn::Conn;
+use super::connections::lock_timeout_ms;
 use super::error::{Conflict, code, commit_error, conflict, store_error};
 use super::pg_types::{CtidArrayByName, CtidByName};
 use super::rows::{LockMode, PgRows};
-use super::{PostgresStore, READ_COMMITTED};
+use super::wall::TenantList;
+use super::{PostgresStore, READ_COMMITTED, REBUILD_LOCK};
 use crate::error::StoreError;
 use crate::store::RequestOutcome;
 use crate::transaction::rows::Rows;
@@ -40,6 +43,8 @@ enum StepOutcome {
 struct CallerSettings {
     lock_timeout: String,
     enable_seqscan: String,
+    tenants: String,
+    role: String,
 }
 
 impl PostgresStore {
@@ -87,8 +92,22 @@ impl PostgresStore {
         Ok(settings)
     }
 
+    /// Sets what a writer needs. Row-level security may apply to the role of the caller even if it does not apply to that of this store, so
+    /// the tenant is always named.
+    async fn configure(&self, conn: &mut Conn<'_>, tenant: &Tenant) -> Result<(), StoreError> {
+        let configure = writer_settings!(
+            ", set_config('bursar.tenants', $3, true), set_config('role', coalesce($4, current_setting('role')), true)"
+        );
+        let configure = sqlx::query(configure)
+            .bind(format!("{}ms", lock_timeout_ms(self.options.caller_patience)))
+            .bind(REBUILD_LOCK)
+            .bind(TenantList::new([tenant]).as_str().to_owned())
+            .bind(self.wall.role());
+        configure.execute(conn).await.map(drop).map_err(caller_error)
+    }
+
     async fn lock_scope_row(&self, conn: &mut Conn<'_>, key: &ScopeKey) -> Result<(), StoreError> {
-        configure_writer(conn.reborrow(), self.options.caller_patience).await.map_err(caller_error)?;
+        self.configure(conn, &key.0).await?;
         let mut rows = PgRows::new(conn.reborrow(), self, LockMode::Wait);
         let locked = rows.scopes(&[(key.clone(), true)]).await;
         locked.map(drop).map_err(|error| deadlock_or(rows.conflict, error))
@@ -99,7 +118,7 @@ impl PostgresStore {
         conn: &mut Conn<'_>,
         request: &CheckedRequest,
     ) -> Result<Result<Outcome, Refusal>, StoreError> {
-        configure_writer(conn.reborrow(), self.options.caller_patience).await.map_err(caller_error)?;
+        self.configure(conn, &request.context.tenant).await?;
         let (mut attempts, mut steps) = (0, 0);
         loop {
             match self.commit_step(conn, request).await? {
@@ -109,7 +128,7 @@ impl PostgresStore {
                 StepOutcome::KeyTaken if attempts < ATTEMPTS_MAX => {
                     attempts += 1;
                     execute(conn, "ROLLBACK TO SAVEPOINT bursar").await.map_err(caller_error)?;
-                    configure_writer(conn.reborrow(), self.options.caller_patience).await.map_err(caller_error)?;
+                    self.configure(conn, &request.context.tenant).await?;
                 }
                 StepOutcome::Again => {
                     return Err(StoreError::Busy("too many charges are due on the scopes of the request".into()));
@@ -148,15 +167,22 @@ impl PostgresStore {
 async fn check_caller(conn: &mut Conn<'_>) -> Result<CallerSettings, StoreError> {
     // The arguments make the driver look up types that later statements use: see `conn`.
     let settings = "SELECT current_setting('transaction_isolation'), current_setting('transaction_read_only'),
-                            current_setting('lock_timeout'), current_setting('enable_seqscan')
+                            current_setting('lock_timeout'), current_setting('enable_seqscan'),
+                            coalesce(current_setting('bursar.tenants', true), ''), current_setting('role')
                     WHERE $1 IS NULL AND $2 IS NULL";
-    let (isolation, read_only, lock_timeout, enable_seqscan): (String, String, String, String) =
-        sqlx::query_as(settings)
-            .bind(None::<CtidByName>)
-            .bind(None::<CtidArrayByName>)
-            .fetch_one(conn)
-            .await
-            .map_err(caller_error)?;
+    let (isolation, read_only, lock_timeout, enable_seqscan, tenants, role): (
+        String,
+        String,
+        String,
+        String,
+        String,
+        String,
+    ) = sqlx::query_as(settings)
+        .bind(None::<CtidByName>)
+        .bind(None::<CtidArrayByName>)
+        .fetch_one(conn)
+        .await
+        .map_err(caller_error)?;
     if read_only == "on" {
         let text = "the transaction is READ ONLY; begin it READ WRITE, on the primary server";
         return Err(StoreError::WrongTransaction(text.into()));
@@ -168,7 +194,7 @@ async fn check_caller(conn: &mut Conn<'_>) -> Result<CallerSettings, StoreError>
             isolation.to_uppercase()
         )));
     }
-    Ok(CallerSettings { lock_timeout, enable_seqscan })
+    Ok(CallerSettings { lock_timeout, enable_seqscan, tenants, role })
 }
 
 /// Releases the savepoint after a success. After an error rolls back to it, which also releases locks and restores the settings.
@@ -194,8 +220,10 @@ async fn close_savepoint<T>(
 }
 
 async fn restore_settings(conn: &mut Conn<'_>, settings: CallerSettings) -> Result<(), StoreError> {
-    let restore = "SELECT set_config('lock_timeout', $1, true), set_config('enable_seqscan', $2, true)";
-    let restore = sqlx::query(restore).bind(settings.lock_timeout).bind(settings.enable_seqscan);
+    let restore = "SELECT set_config('lock_timeout', $1, true), set_config('enable_seqscan', $2, true),
+                          set_config('bursar.tenants', $3, true), set_config('role', $4, true)";
+    let CallerSettings { lock_timeout, enable_seqscan, tenants, role } = settings;
+    let restore = sqlx::query(restore).bind(lock_timeout).bind(enable_seqscan).bind(tenants).bind(role);
     restore.execute(conn).await.map(drop).map_err(caller_error)
 }
 

@@ -17,6 +17,7 @@ use super::conn::Conn;
 use super::connections::{OpenBatch, lock_timeout_ms};
 use super::error::{Conflict, commit_error, conflict, store_error};
 use super::rows::{LockMode, PgRows};
+use super::wall::{Reach, TenantList};
 use super::{PostgresStore, READ_COMMITTED, REBUILD_LOCK, no_answer};
 use crate::error::StoreError;
 use crate::store::{Commit, LockPolicy, RequestOutcome};
@@ -28,6 +29,20 @@ use crate::transaction::{self, BatchStart};
 
 /// The most times that a batch is run again because its scopes had to be created. Each time it may have read rows that name further scopes.
 const RESTARTS_MAX: u32 = 10;
+
+/// Part of the settings of `connections::begin`, for a transaction that is open already.
+macro_rules! writer_settings {
+    ($more:literal) => {
+        concat!(
+            "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, set_config('lock_timeout', $1, true),
+                set_config('enable_seqscan', 'off', true),
+                set_config('synchronous_commit', coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'), true),
+                pg_advisory_xact_lock_shared($2)",
+            $more
+        )
+    };
+}
+pub(super) use writer_settings;
 
 #[async_trait]
 impl Commit for PostgresStore {
@@ -57,11 +72,12 @@ impl Engine for PostgresStore {
         wait: Duration,
     ) -> Result<Prepared<Self::Tx>, AttemptError> {
         let within = self.options.answer_within + wait + first.map_or(Duration::ZERO, |(_, wait)| wait);
+        let tenants = tenants_of(requests);
         if self.side_pool.pooled {
             self.create_first(within, self.create_named_scopes(requests)).await?;
         }
         for _ in 0..RESTARTS_MAX {
-            let tx = self.open_transaction(first.map_or(wait, |(_, wait)| wait), within).await?;
+            let tx = self.open_transaction(first.map_or(wait, |(_, wait)| wait), within, &tenants).await?;
             match tokio::time::timeout(within, self.prepare_in(tx, requests, first, wait)).await {
                 Ok(Ok(prepared)) => return Ok(prepared),
                 Ok(Err(NotPrepared::Failed(error))) => return Err(error),
@@ -90,8 +106,14 @@ impl Engine for PostgresStore {
     }
 
     /// Inserts the name in a transaction that is rolled back. The insert waits until the other transaction ends.
-    async fn wait_for_row(&self, lock: &Lock, timeout: Duration) -> Result<(), StoreError> {
-        let mut tx = self.begin(READ_COMMITTED).await?.waiting_up_to(timeout);
+    async fn wait_for_row(
+        &self,
+        requests: &[&CheckedRequest],
+        lock: &Lock,
+        timeout: Duration,
+    ) -> Result<(), StoreError> {
+        let tx = self.begin(READ_COMMITTED, Reach::Tenants(&tenants_of(requests))).await?;
+        let mut tx = tx.waiting_up_to(timeout);
         configure_writer(tx.conn(), timeout).await.map_err(store_error)?;
         let waited = lock_row(tx.conn(), lock).await.map_err(store_error);
         tx.rollback().await.map_err(store_error)?;
@@ -105,8 +127,13 @@ impl Engine for PostgresStore {
 
 impl PostgresStore {
     /// Opens a transaction. The timeout is that of a whole batch, because a running rebuild delays the answer.
-    async fn open_transaction(&self, lock_timeout: Duration, within: Duration) -> Result<OpenBatch, AttemptError> {
-        match tokio::time::timeout(self.options.connect_within + within, self.open_batch(lock_timeout)).await {
+    async fn open_transaction(
+        &self,
+        lock_timeout: Duration,
+        within: Duration,
+        tenants: &TenantList,
+    ) -> Result<OpenBatch, AttemptError> {
+        match tokio::time::timeout(self.options.connect_within + within, self.open_batch(lock_timeout, tenants)).await {
             Ok(Ok(tx)) => Ok(tx),
             Ok(Err(error)) => Err(attempt_error(conflict(&error), self.pool_error(error))),
             Err(_) => {
@@ -194,6 +221,11 @@ impl PostgresStore {
     }
 }
 
+/// Returns the tenants whose rows a batch may touch.
+fn tenants_of(requests: &[&CheckedRequest]) -> TenantList {
+    TenantList::new(requests.iter().map(|request| &request.context.tenant))
+}
+
 /// Why a transaction was not prepared.
 enum NotPrepared {
     Failed(AttemptError),
@@ -249,18 +281,13 @@ async fn lock_row(conn: Conn<'_>, lock: &Lock) -> Result<(), sqlx::Error> {
 /// Sets the lock timeout and a durable commit for an open transaction, and waits until no rebuild is running. Returns the clock of the
 /// database.
 pub(super) async fn configure_writer(conn: Conn<'_>, lock_timeout: Duration) -> Result<Time, sqlx::Error> {
-    let row = sqlx::query(CONFIGURE_WRITER)
+    let row = sqlx::query(writer_settings!(""))
         .bind(format!("{}ms", lock_timeout_ms(lock_timeout)))
         .bind(REBUILD_LOCK)
         .fetch_one(conn)
         .await?;
     row.try_get(0).map(Time::from_micros)
 }
-
-// Part of the settings of `connections::begin`, for a transaction that is open already.
-const CONFIGURE_WRITER: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, set_config('lock_timeout', $1, true), set_config('enable_seqscan', 'off', true),
-    set_config('synchronous_commit', coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'), true),
-    pg_advisory_xact_lock_shared($2)";
 
 /// Classifies an error before the commit. Nothing is changed yet, so a transient error can be retried. A lock timeout is final, because
 /// the batch has waited already.

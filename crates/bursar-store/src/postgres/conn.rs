@@ -25,7 +25,7 @@ use sqlx::error::BoxDynError;
 use sqlx::postgres::{
     PgArguments, PgConnectOptions, PgPool, PgPoolOptions, PgQueryResult, PgRow, PgStatement, PgTypeInfo,
 };
-use sqlx::{Connection, Either, Error, Execute, Executor, PgConnection, Postgres, SqlStr, Transaction};
+use sqlx::{Connection, Either, Error, Execute, Executor, PgConnection, Postgres, SqlSafeStr, SqlStr, Transaction};
 
 use super::connection_watch::{Acquired, Distrust, Tx, Watch, checked};
 use super::pg_types::{CtidArrayByName, CtidByName};
@@ -73,7 +73,7 @@ impl<'c> Conn<'c> {
     }
 
     /// Begins a transaction on an idle connection.
-    pub(super) async fn begin(&mut self, statement: &'static str) -> Result<BorrowedTx<'_>, Error> {
+    pub(super) async fn begin(&mut self, statement: impl SqlSafeStr) -> Result<BorrowedTx<'_>, Error> {
         let (pooled, watch) = (self.mode != Mode::Named, self.watch);
         let tx = self.conn.begin_with(statement);
         let tx = match watch {
@@ -251,7 +251,7 @@ impl ConnPool {
         Ok(Acquired::new(conn, self.pooled, self.answer_within, self.distrust.clone()))
     }
 
-    pub(super) async fn begin(&self, statement: &'static str) -> Result<Tx, Error> {
+    pub(super) async fn begin(&self, statement: impl SqlSafeStr) -> Result<Tx, Error> {
         Tx::begin(self.acquire().await?, statement).await
     }
 

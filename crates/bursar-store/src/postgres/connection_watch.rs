@@ -12,7 +12,7 @@ use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::PgPoolOptions;
-use sqlx::{Connection, Error, Postgres};
+use sqlx::{Connection, Error, Postgres, SqlSafeStr};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::conn::{Conn, Step};
@@ -167,7 +167,7 @@ pub(super) struct Tx {
 }
 
 impl Tx {
-    pub(super) async fn begin(conn: Acquired, statement: &'static str) -> Result<Tx, Error> {
+    pub(super) async fn begin(conn: Acquired, statement: impl SqlSafeStr) -> Result<Tx, Error> {
         let mut tx = Tx { conn: Some(conn) };
         sqlx::raw_sql(statement).execute(tx.conn()).await?;
         Ok(tx)

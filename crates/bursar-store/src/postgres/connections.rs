@@ -13,7 +13,8 @@ use sqlx::{AssertSqlSafe, Postgres, Row};
 use super::conn::Conn;
 use super::connection_watch::give_back;
 use super::error::{Conflict, conflict};
-use super::{PostgresStore, REBUILD_LOCK};
+use super::wall::{Reach, TenantList};
+use super::{PostgresStore, READ_COMMITTED, REBUILD_LOCK};
 
 /// One in this many connections is kept by batches; the others serve reads and callers' own transactions.
 const KEPT_SHARE: u32 = 4;
@@ -89,9 +90,13 @@ impl Drop for BatchConnections {
 }
 
 impl PostgresStore {
-    /// Begins a transaction with a lock timeout and a durable commit. Waits until no rebuild of the tables is running.
-    pub(super) async fn open_batch(&self, lock_timeout: Duration) -> Result<OpenBatch, sqlx::Error> {
-        let begin = begin(lock_timeout);
+    /// Begins a transaction of some tenants, with a lock timeout and a durable commit. Waits until no rebuild of the tables is running.
+    pub(super) async fn open_batch(
+        &self,
+        lock_timeout: Duration,
+        tenants: &TenantList,
+    ) -> Result<OpenBatch, sqlx::Error> {
+        let begin = begin(&self.wall.begin(READ_COMMITTED, Reach::Tenants(tenants)), lock_timeout);
         let idle = self.batch_connections.take();
         if let Some(conn) = idle {
             match self.begin_batch(conn, &begin).await {
@@ -134,9 +139,9 @@ impl PostgresStore {
 /// - `plan_cache_mode`: one generic plan serves arrays of any length.
 /// - `jit`: compiling the plan would take longer than running it.
 /// - `enable_seqscan`: plans are cached, and a plan made while a table is small would still scan the table when it has grown.
-fn begin(lock_timeout: Duration) -> String {
+fn begin(begin: &str, lock_timeout: Duration) -> String {
     format!(
-        "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {}; SET LOCAL enable_seqscan = off;
+        "{begin}; SET LOCAL lock_timeout = {}; SET LOCAL enable_seqscan = off;
          SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL jit = off;
          SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, pg_advisory_xact_lock_shared({REBUILD_LOCK}),
              set_config('synchronous_commit', coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'), true)",
@@ -171,7 +176,7 @@ mod tests {
         let ids = Arc::new(Mutex::new(SeqIds::new(1)));
         let setup = Setup { rules: Rules::default(), clock: None, ids, migrate: true };
         let store = PostgresStore::open(&url, setup, PostgresOptions::default()).await.expect("a store");
-        let mut batch = store.open_batch(Duration::from_secs(1)).await.expect("a transaction");
+        let mut batch = store.open_batch(Duration::from_secs(1), &TenantList::new([])).await.expect("a transaction");
         let setting: String = sqlx::query_scalar("SELECT current_setting('synchronous_commit')")
             .fetch_one(batch.conn())
             .await

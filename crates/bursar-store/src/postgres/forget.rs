@@ -18,6 +18,7 @@ use super::conn::Conn;
 use super::error::store_error;
 use super::read::sql_limit;
 use super::scopes::key_columns;
+use super::wall::{Reach, Step};
 use super::{PostgresStore, READ_COMMITTED};
 use crate::codec::{Packed, stored_name};
 use crate::error::StoreError;
@@ -35,10 +36,11 @@ impl PostgresStore {
         after: Option<&QueueKey>,
         limit: usize,
     ) -> Result<Option<QueueKey>, StoreError> {
-        let mut tx = self.begin(READ_COMMITTED).await?;
+        let mut tx = self.begin(READ_COMMITTED, Reach::Nothing).await?;
         configure_writer(tx.conn(), self.options.key_patience).await.map_err(store_error)?;
         let first = first_minute_kept(self.time(&mut tx.conn()).await?);
         let (tenant, queue) = after.map_or(("", ""), |(tenant, queue)| (tenant.as_str(), queue.as_str()));
+        self.enter_step(&mut tx.conn(), Step::after("tallies", tenant, limit)).await?;
         let queues = "WITH RECURSIVE q(tenant, queue, n) AS (
                 (SELECT tenant, queue, 1 FROM bursar.tallies WHERE (tenant, queue) > ($1, $2)
                  ORDER BY tenant, queue LIMIT 1)
@@ -85,10 +87,11 @@ impl PostgresStore {
         after: Option<&ScopeKey>,
         limit: usize,
     ) -> Result<Forgotten<ScopeKey>, StoreError> {
-        let mut tx = self.begin(READ_COMMITTED).await?;
+        let mut tx = self.begin(READ_COMMITTED, Reach::Nothing).await?;
         configure_writer(tx.conn(), self.options.key_patience).await.map_err(store_error)?;
         let now = self.time(&mut tx.conn()).await?;
         let (tenant, scope) = after.map_or(("", ""), |(tenant, scope)| (tenant.as_str(), scope.as_str()));
+        self.enter_step(&mut tx.conn(), Step::after("scopes", tenant, limit)).await?;
         let page = "SELECT tenant, scope, CASE WHEN version = 0 OR scope LIKE 'bursar:%' THEN state END
             FROM bursar.scopes WHERE (tenant, scope) > ($1, $2) ORDER BY tenant, scope LIMIT $3";
         let page: Vec<(String, String, Option<Vec<u8>>)> = sqlx::query_as(page)
@@ -145,16 +148,14 @@ impl PostgresStore {
         after: Option<HoldId>,
         limit: usize,
     ) -> Result<Forgotten<HoldId>, StoreError> {
-        let mut tx = self.begin(READ_COMMITTED).await?;
+        let mut tx = self.begin(READ_COMMITTED, Reach::Nothing).await?;
         configure_writer(tx.conn(), self.options.key_patience).await.map_err(store_error)?;
         let (rules, now) = (&self.setup.rules, self.time(&mut tx.conn()).await?);
+        let after = Uuid::from_u128(after.map_or(0, |hold| hold.0));
+        self.enter_step(&mut tx.conn(), Step::after_id("holds", after, limit)).await?;
         let page = "SELECT id, CASE WHEN state <> 0 THEN data END FROM bursar.holds WHERE id > $1 ORDER BY id LIMIT $2";
-        let page: Vec<(Uuid, Option<Vec<u8>>)> = sqlx::query_as(page)
-            .bind(Uuid::from_u128(after.map_or(0, |hold| hold.0)))
-            .bind(sql_limit(limit))
-            .fetch_all(tx.conn())
-            .await
-            .map_err(store_error)?;
+        let page: Vec<(Uuid, Option<Vec<u8>>)> =
+            sqlx::query_as(page).bind(after).bind(sql_limit(limit)).fetch_all(tx.conn()).await.map_err(store_error)?;
         let last = page.last().filter(|_| page.len() == limit).map(|(id, _)| HoldId(id.as_u128()));
         // Most of a page is too young, whatever its jobs and blobs are. A row that cannot be read is left for `verify`.
         let is_old = |data: Option<Vec<u8>>| {
@@ -195,12 +196,14 @@ impl PostgresStore {
         after: Option<GrantId>,
         limit: usize,
     ) -> Result<Forgotten<GrantId>, StoreError> {
-        let mut tx = self.begin(READ_COMMITTED).await?;
+        let mut tx = self.begin(READ_COMMITTED, Reach::Nothing).await?;
         configure_writer(tx.conn(), self.options.key_patience).await.map_err(store_error)?;
         let now = self.time(&mut tx.conn()).await?;
+        let after = Uuid::from_u128(after.map_or(0, |grant| grant.0));
+        self.enter_step(&mut tx.conn(), Step::after_id("grants", after, limit)).await?;
         let page = "SELECT id, expires_at, tenant FROM bursar.grants WHERE id > $1 ORDER BY id LIMIT $2";
         let page: Vec<(Uuid, i64, String)> = sqlx::query_as(page)
-            .bind(Uuid::from_u128(after.map_or(0, |grant| grant.0)))
+            .bind(after)
             .bind(sql_limit(limit))
             .fetch_all(tx.conn())
             .await
@@ -213,15 +216,15 @@ impl PostgresStore {
                 old.push(id);
             }
         }
-        let mut deleted: Vec<(Uuid,)> = Vec::new();
+        let mut deleted: Vec<Uuid> = Vec::new();
         if !old.is_empty() {
-            let delete = "DELETE FROM bursar.grants WHERE ctid = ANY (ARRAY(
-                    SELECT g.ctid FROM bursar.grants g WHERE g.id = ANY ($1) FOR UPDATE SKIP LOCKED))
-                RETURNING id";
-            deleted = sqlx::query_as(delete).bind(&old).fetch_all(tx.conn()).await.map_err(store_error)?;
-            let ids: Vec<Uuid> = deleted.iter().map(|(id,)| *id).collect();
+            let lock = "SELECT g.id FROM bursar.grants g WHERE g.id = ANY ($1) FOR UPDATE SKIP LOCKED";
+            deleted = sqlx::query_scalar(lock).bind(&old).fetch_all(tx.conn()).await.map_err(store_error)?;
+            // Payloads first: with row-level security, a payload is only visible with its grant.
             let delete = "DELETE FROM bursar.payloads WHERE id = ANY ($1)";
-            sqlx::query(delete).bind(&ids).execute(tx.conn()).await.map_err(store_error)?;
+            sqlx::query(delete).bind(&deleted).execute(tx.conn()).await.map_err(store_error)?;
+            let delete = "DELETE FROM bursar.grants WHERE id = ANY ($1)";
+            sqlx::query(delete).bind(&deleted).execute(tx.conn()).await.map_err(store_error)?;
         }
         tx.commit().await.map_err(store_error)?;
         Ok(Forgotten { count: deleted.len(), last })
@@ -233,9 +236,10 @@ impl PostgresStore {
         after: Option<&Tenant>,
         limit: usize,
     ) -> Result<Forgotten<Tenant>, StoreError> {
-        let mut tx = self.begin(READ_COMMITTED).await?;
+        let mut tx = self.begin(READ_COMMITTED, Reach::Nothing).await?;
         configure_writer(tx.conn(), self.options.key_patience).await.map_err(store_error)?;
         let now = self.time(&mut tx.conn()).await?;
+        self.enter_step(&mut tx.conn(), Step::after("costs", after.map_or("", Tenant::as_str), 1)).await?;
         let tenant = "SELECT tenant FROM bursar.costs WHERE tenant > $1 ORDER BY tenant LIMIT 1";
         let tenant: Option<(String,)> = sqlx::query_as(tenant)
             .bind(after.map_or("", Tenant::as_str))

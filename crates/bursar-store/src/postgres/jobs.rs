@@ -14,6 +14,7 @@ use std::collections::HashSet;
 
 use bursar_core::id::JobId;
 use bursar_core::job::{Job, QueueState, Schedule};
+use bursar_core::name::Tenant;
 use bursar_core::page::PageItem;
 use bursar_core::state::{QueueKey, ScheduleKey};
 use bursar_core::time::Time;
@@ -29,6 +30,7 @@ use super::payloads::{load_payload_sizes, load_payloads};
 use super::pg_types::Ctid;
 use super::rows::{LockMode, PgRows, index, uuids};
 use super::settings::settings_sql;
+use super::wall::Reach;
 use crate::codec::{Packed, from_json, stored_name};
 use crate::error::StoreError;
 use crate::job_row::{Columns, FixedFields, JobIdentity, MutableFields};
@@ -269,9 +271,9 @@ fn missing(ids: &[JobId], found: &[Job]) -> Vec<JobId> {
 }
 
 impl PostgresStore {
-    pub(super) async fn read_job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
-        let mut conn = self.acquire().await?;
+    pub(super) async fn read_job(&self, tenant: &Tenant, id: JobId) -> Result<Option<Job>, StoreError> {
+        let mut conn = self.read(Reach::Tenant(tenant)).await?;
         let found = PgRows::new(conn.conn(), self, LockMode::Read).fetch_jobs(&[id], false).await?;
-        Ok(found.rows.into_iter().next().map(|(_, job)| job))
+        Ok(found.rows.into_iter().next().map(|(_, job)| job).filter(|job| job.tenant == *tenant))
     }
 }

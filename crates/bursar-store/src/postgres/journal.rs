@@ -18,6 +18,7 @@ use super::conn::Conn;
 use super::error::store_error;
 use super::payloads::{cut_page, load_payloads};
 use super::read::sql_limit;
+use super::wall::{Reach, TenantList, enter_tenants};
 use super::{PostgresStore, READ_COMMITTED};
 use crate::codec::from_json;
 use crate::error::StoreError;
@@ -72,41 +73,53 @@ impl PostgresStore {
     pub(super) async fn read_journal(&self, after: u64, limit: usize) -> Result<Vec<Journaled>, StoreError> {
         let mut conn = self.acquire().await?;
         self.assign_positions(&mut conn.conn()).await?;
-        page(&mut conn.conn(), after, limit).await
+        let mut idle = conn.conn();
+        let mut reading = self.read_on(&mut idle, Reach::Journal).await?;
+        page(&mut reading.conn(), after, limit, self.wall.stands()).await
     }
 
     pub(super) async fn read_batch(&self, id: BatchId) -> Result<Option<Journaled>, StoreError> {
         let mut conn = self.acquire().await?;
         self.assign_positions(&mut conn.conn()).await?;
+        let mut idle = conn.conn();
+        let mut reading = self.read_on(&mut idle, Reach::Journal).await?;
         let rows: Vec<Row> = sqlx::query_as(
             "SELECT o.position, j.id, j.at, j.prev, j.entries
              FROM bursar.journal j JOIN bursar.journal_order o ON o.id = j.id WHERE j.id = $1",
         )
         .bind(Uuid::from_u128(id.0))
-        .fetch_all(conn.conn())
+        .fetch_all(reading.conn())
         .await
         .map_err(store_error)?;
-        Ok(journaled(&mut conn.conn(), rows, 1).await?.pop())
+        Ok(journaled(&mut reading.conn(), rows, 1, self.wall.stands()).await?.pop())
     }
 
     /// Returns the last position and the instant of its event.
     pub(super) async fn last_position(&self) -> Result<(u64, Option<Time>), StoreError> {
         let mut conn = self.acquire().await?;
         self.assign_positions(&mut conn.conn()).await?;
+        let mut idle = conn.conn();
+        let mut reading = self.read_on(&mut idle, Reach::Journal).await?;
         let last: Option<(i64, i64)> = sqlx::query_as(
             "SELECT o.position + o.count - 1, j.at
              FROM (SELECT * FROM bursar.journal_order ORDER BY position DESC LIMIT 1) o
              JOIN bursar.journal j ON j.id = o.id",
         )
-        .fetch_optional(conn.conn())
+        .fetch_optional(reading.conn())
         .await
         .map_err(store_error)?;
         Ok(last.map_or((0, None), |(position, at)| (position.unsigned_abs(), Some(Time::from_micros(at)))))
     }
 }
 
-/// Returns the rows that have events after a position, in order. The first row may also have events before it.
-pub(super) async fn page(conn: &mut Conn<'_>, after: u64, limit: usize) -> Result<Vec<Journaled>, StoreError> {
+/// Returns the rows that have events after a position, in order. The first row may also have events before it. With `walled`, row-level
+/// security hides the payloads of tenants that the transaction has not named.
+pub(super) async fn page(
+    conn: &mut Conn<'_>,
+    after: u64,
+    limit: usize,
+    walled: bool,
+) -> Result<Vec<Journaled>, StoreError> {
     let rows: Vec<Row> = sqlx::query_as(
         "WITH first AS (
              SELECT coalesce((
@@ -128,7 +141,7 @@ pub(super) async fn page(conn: &mut Conn<'_>, after: u64, limit: usize) -> Resul
     .fetch_all(&mut *conn)
     .await
     .map_err(store_error)?;
-    journaled(conn, rows, limit).await
+    journaled(conn, rows, limit, walled).await
 }
 
 /// Decodes rows of a segment, truncates them to one page and loads their detached payloads.
@@ -136,11 +149,12 @@ pub(super) async fn unarchived(
     conn: &mut Conn<'_>,
     rows: Vec<ArchivedRow>,
     limit: usize,
+    walled: bool,
 ) -> Result<Vec<Journaled>, StoreError> {
     let stored = rows
         .into_iter()
         .map(|row| (row.position as i64, Uuid::from_u128(row.id.0), row.at.micros(), row.prev, row.entries));
-    journaled(conn, stored.collect(), limit).await
+    journaled(conn, stored.collect(), limit, walled).await
 }
 
 /// Returns a row as a segment has it.
@@ -150,7 +164,12 @@ pub(super) fn archived_row((position, id, at, prev, entries): Row, count: u32) -
 }
 
 /// Decodes rows, truncates them to one page and loads their detached payloads.
-async fn journaled(conn: &mut Conn<'_>, rows: Vec<Row>, limit: usize) -> Result<Vec<Journaled>, StoreError> {
+async fn journaled(
+    conn: &mut Conn<'_>,
+    rows: Vec<Row>,
+    limit: usize,
+    walled: bool,
+) -> Result<Vec<Journaled>, StoreError> {
     let mut found = Vec::with_capacity(rows.len());
     for (position, id, at, prev, entries) in rows {
         let batch = Batch {
@@ -160,6 +179,10 @@ async fn journaled(conn: &mut Conn<'_>, rows: Vec<Row>, limit: usize) -> Result<
             entries: from_json("journal row", &entries)?,
         };
         found.push(Journaled { position: position.unsigned_abs(), batch });
+    }
+    if walled && found.iter_mut().any(|row| !row.batch.detached().is_empty()) {
+        let entries = found.iter().flat_map(|row| &row.batch.entries);
+        enter_tenants(conn, &TenantList::new(entries.map(|entry| &entry.context.tenant))).await?;
     }
     cut_page(conn, &mut found, limit, |row| row.batch.detached()).await.map_err(store_error)?;
     let detached: Vec<Uuid> = found.iter_mut().flat_map(|row| row.batch.detached()).map(Uuid::from_u128).collect();

@@ -15,6 +15,7 @@ use uuid::Uuid;
 use super::commit::configure_writer;
 use super::error::store_error;
 use super::read::sql_limit;
+use super::wall::{Reach, Step};
 use super::{PostgresStore, READ_COMMITTED, migrate};
 use crate::codec::stored_name;
 use crate::error::StoreError;
@@ -61,8 +62,9 @@ impl Readiness {
 #[async_trait]
 impl Maintain for PostgresStore {
     async fn due_holds(&self, limit: usize) -> Result<Vec<(Tenant, HoldId)>, StoreError> {
-        let mut conn = self.acquire().await?;
+        let mut conn = self.read(Reach::Nothing).await?;
         let now = self.time(&mut conn.conn()).await?;
+        self.enter_step(&mut conn.conn(), Step::due("due_holds", now, limit)).await?;
         let rows: Vec<(String, Uuid)> = sqlx::query_as(
             "SELECT tenant, id FROM bursar.holds
              WHERE state = 0 AND expires_at < 9223372036854775807 AND expires_at <= $1
@@ -111,6 +113,8 @@ impl Maintain for PostgresStore {
 
     async fn list_scope_keys(&self, after: Option<&ScopeKey>, limit: usize) -> Result<Vec<ScopeKey>, StoreError> {
         let (tenant, scope) = after.map_or(("", ""), |(tenant, scope)| (tenant.as_str(), scope.as_str()));
+        let mut conn = self.read(Reach::Nothing).await?;
+        self.enter_step(&mut conn.conn(), Step::after("scopes", tenant, limit)).await?;
         let rows: Vec<(String, String)> = sqlx::query_as(
             "SELECT tenant, scope FROM bursar.scopes WHERE (tenant, scope) > ($1, $2) AND version > 0
              ORDER BY tenant, scope LIMIT $3",
@@ -118,7 +122,7 @@ impl Maintain for PostgresStore {
         .bind(tenant)
         .bind(scope)
         .bind(sql_limit(limit))
-        .fetch_all(self.acquire().await?.conn())
+        .fetch_all(conn.conn())
         .await
         .map_err(store_error)?;
         rows.into_iter()
@@ -127,9 +131,10 @@ impl Maintain for PostgresStore {
     }
 
     async fn forget_keys(&self, limit: usize) -> Result<usize, StoreError> {
-        let mut tx = self.begin(READ_COMMITTED).await?;
+        let mut tx = self.begin(READ_COMMITTED, Reach::Nothing).await?;
         configure_writer(tx.conn(), self.options.key_patience).await.map_err(store_error)?;
         let now = self.time(&mut tx.conn()).await?;
+        self.enter_step(&mut tx.conn(), Step::due("keys", now, limit)).await?;
         let delete = sqlx::query(
             "DELETE FROM bursar.keys WHERE ctid = ANY (ARRAY(
                  SELECT k.ctid FROM bursar.keys k WHERE k.until <= $1
@@ -162,8 +167,8 @@ impl Maintain for PostgresStore {
         self.delete_costs(after, limit).await
     }
 
-    async fn erase_payload(&self, id: u128) -> Result<bool, StoreError> {
-        let mut tx = self.begin(READ_COMMITTED).await?;
+    async fn erase_payload(&self, tenant: &Tenant, id: u128) -> Result<bool, StoreError> {
+        let mut tx = self.begin(READ_COMMITTED, Reach::Tenant(tenant)).await?;
         configure_writer(tx.conn(), self.options.key_patience).await.map_err(store_error)?;
         let delete = sqlx::query("DELETE FROM bursar.payloads WHERE id = $1").bind(Uuid::from_u128(id));
         let deleted = delete.execute(tx.conn()).await.map_err(store_error)?;
@@ -212,6 +217,7 @@ impl Maintain for PostgresStore {
             engine: format!("PostgreSQL {version}"),
             schema: migrate::version(&mut conn.conn()).await?,
             place: self.address.clone(),
+            row_security: Some(self.wall.describe()),
             problems: found.iter().filter(|(is, _)| *is).map(|(_, problem)| (*problem).into()).collect(),
             position,
             last_event_at,

@@ -6,7 +6,7 @@
 use super::conn::Conn;
 use super::error::store_error;
 use super::jobs::group_dead_jobs;
-use super::{PostgresStore, READ_COMMITTED};
+use super::{PostgresStore, READ_COMMITTED, wall};
 use crate::error::StoreError;
 
 /// The steps in order. Each ends by storing its number. The statements of a released step never change.
@@ -16,6 +16,7 @@ const STEPS: &[&str] = &[
     include_str!("schema/0003_blobs.sql"),
     include_str!("schema/0004_on_expiry.sql"),
     include_str!("schema/0005_journal_segments.sql"),
+    include_str!("schema/0006_row_security.sql"),
 ];
 
 /// The step that groups dead jobs by their error.
@@ -48,16 +49,19 @@ async fn prepare_with(store: &PostgresStore, steps: &[&'static str]) -> Result<(
     if found > known {
         return Err(StoreError::NewerSchema { found, known });
     }
-    if found == known {
+    let is_current = found == known;
+    if is_current && wall::is_prepared(&mut conn.conn(), &store.options).await? {
         return Ok(());
     }
     if !store.setup.migrate {
-        return Err(StoreError::NotMigrated { found, needed: known });
+        let missing = StoreError::NotMigrated { found, needed: known };
+        return Err(if is_current { wall::not_prepared() } else { missing });
     }
     drop(conn);
     // A migration may take long, and a pooler may cancel a long transaction, so a direct connection is used if there is one.
     let mut tx = store.side_pool.begin(READ_COMMITTED).await.map_err(store_error)?.unbounded();
-    sqlx::query("SELECT pg_advisory_xact_lock($1)")
+    // Row-level security may apply to the owner, and a step may read rows of all tenants.
+    sqlx::query("SELECT pg_advisory_xact_lock($1), set_config('bursar.every_tenant', 'on', true)")
         .bind(MIGRATION_LOCK)
         .execute(tx.conn())
         .await
@@ -70,6 +74,7 @@ async fn prepare_with(store: &PostgresStore, steps: &[&'static str]) -> Result<(
             group_dead_jobs(&mut tx.conn()).await?;
         }
     }
+    wall::prepare(&mut tx.conn(), &store.options).await?;
     tx.commit().await.map_err(store_error)
 }
 

@@ -13,6 +13,7 @@
 //! | `connection_watch` | close connections whose server does not answer any more |
 //! | `caller_transaction` | execute requests in a transaction of the caller |
 //! | `journal`, `payloads` | read the journal, assign its positions, load large payloads |
+//! | `wall` | name the tenants of a transaction for row-level security |
 //! | `verify`, `rebuild`, `forget` | check the tables, restore them from the journal, delete old rows |
 //! | `migrate`, `error`, `is_empty` | create the tables, translate errors, inspect a database |
 //!
@@ -72,6 +73,7 @@ mod scopes;
 mod settings;
 mod statement;
 mod verify;
+mod wall;
 mod write;
 
 use std::fmt;
@@ -93,6 +95,7 @@ use self::maintain::Readiness;
 pub use self::migrate::migration_sql;
 use self::notify::ChangeWatch;
 use self::scopes::ScopeCache;
+use self::wall::{Reach, Wall};
 use crate::clock::{Clock, SystemClock};
 use crate::codec::Budgets;
 use crate::error::StoreError;
@@ -115,6 +118,7 @@ pub struct PostgresStore {
     scope_cache: ScopeCache,
     budgets: Budgets,
     readiness: Readiness,
+    wall: Wall,
 }
 
 /// Connections and timeouts of a store.
@@ -126,6 +130,12 @@ pub struct PostgresOptions {
     /// The URL of the server behind the pooler, for what needs a session: notifications and migrations. Without it, a pooled store polls
     /// instead of listening.
     pub direct_url: Option<String>,
+    /// The role that transactions take, so that row-level security applies to them. It must not own the tables, and the role of the URL must
+    /// be a member of it. `None`: transactions run as the role of the URL.
+    pub role: Option<String>,
+    /// Whether a migration makes row-level security apply to the owner of the tables too. Nodes of versions before row-level security, and
+    /// running nodes that connect as the owner without `role`, then see no rows.
+    pub force_row_security: bool,
     /// The most connections in the pool. Batches keep one in four of them. Not counted are two connections for short statements and,
     /// while callers wait for jobs, two for notifications.
     pub connections: u32,
@@ -145,6 +155,8 @@ impl Default for PostgresOptions {
         PostgresOptions {
             pooled: false,
             direct_url: None,
+            role: None,
+            force_row_security: false,
             connections: 8,
             connect_within: Duration::from_secs(10),
             answer_within: Duration::from_secs(30),
@@ -157,11 +169,13 @@ impl Default for PostgresOptions {
 /// Hides the direct URL, which may contain a password.
 impl fmt::Debug for PostgresOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let PostgresOptions { pooled, direct_url, connections, .. } = self;
+        let PostgresOptions { pooled, direct_url, role, connections, .. } = self;
         let (connect, answer) = (self.connect_within, self.answer_within);
         f.debug_struct("PostgresOptions")
             .field("pooled", pooled)
             .field("direct_url", &direct_url.as_ref().map(|_| "…"))
+            .field("role", role)
+            .field("force_row_security", &self.force_row_security)
             .field("connections", connections)
             .field("connect_within", &connect)
             .field("answer_within", &answer)
@@ -196,7 +210,7 @@ impl PostgresStore {
             probe(direct, within).await?;
             check_same_database(&pool, &side_pool).await?;
         }
-        let store = PostgresStore {
+        let mut store = PostgresStore {
             pool,
             batch_connections: BatchConnections::default(),
             side_pool,
@@ -208,10 +222,12 @@ impl PostgresStore {
             scope_cache: ScopeCache::default(),
             budgets: Budgets::default(),
             readiness: Readiness::default(),
+            wall: Wall::default(),
         };
         migrate::prepare(&store).await?;
+        store.find_wall().await?;
         let newest: Option<i64> = sqlx::query_scalar("SELECT at FROM bursar.journal ORDER BY id DESC LIMIT 1")
-            .fetch_optional(store.acquire().await?.conn())
+            .fetch_optional(store.read(Reach::Journal).await?.conn())
             .await
             .map_err(store_error)?;
         store.advance_time_floor(Time::from_micros(newest.unwrap_or(i64::MIN)));
@@ -225,10 +241,6 @@ impl PostgresStore {
 
     async fn acquire(&self) -> Result<Acquired, StoreError> {
         self.pool.acquire().await.map_err(|error| self.pool_error(error))
-    }
-
-    async fn begin(&self, statement: &'static str) -> Result<Tx, StoreError> {
-        self.pool.begin(statement).await.map_err(|error| self.pool_error(error))
     }
 
     /// Closes the idle connections: they may lead to a server that is gone, or that has become a standby.

@@ -17,11 +17,13 @@ use bursar_core::state::{NamespaceKey, QueueKey, ScheduleKey, ScopeKey};
 use bursar_core::time::Time;
 use uuid::Uuid;
 
+use super::blobs::read_blob;
 use super::conn::Conn;
 use super::error::store_error;
 use super::payloads::{attach_payloads, cut_page};
 use super::rows::{LockMode, PgRows};
 use super::scopes::clock;
+use super::wall::Reach;
 use super::{ONE_SNAPSHOT, PostgresStore};
 use crate::codec::{Packed, stored_name};
 use crate::error::StoreError;
@@ -41,7 +43,7 @@ impl Read for PostgresStore {
 
     async fn scope(&self, key: &ScopeKey) -> Result<Option<ScopeState>, StoreError> {
         // One snapshot for the scope and for the charges that are due on it.
-        let mut tx = self.begin(ONE_SNAPSHOT).await?;
+        let mut tx = self.begin(ONE_SNAPSHOT, Reach::Tenant(&key.0)).await?;
         let view = self.scope_in(&mut tx.conn(), key).await?;
         tx.commit().await.map_err(store_error)?;
         Ok(view)
@@ -54,7 +56,7 @@ impl Read for PostgresStore {
         after: Option<&Scope>,
         limit: usize,
     ) -> Result<Vec<(Scope, ScopeState)>, StoreError> {
-        let mut tx = self.begin(ONE_SNAPSHOT).await?;
+        let mut tx = self.begin(ONE_SNAPSHOT, Reach::Tenant(tenant)).await?;
         let rows: Vec<(String, Vec<u8>, Option<String>)> = sqlx::query_as(
             "SELECT scope, state, budget FROM bursar.scopes
              WHERE tenant = $1 AND scope >= $2 AND ($3::text IS NULL OR scope < $3)
@@ -82,7 +84,7 @@ impl Read for PostgresStore {
     }
 
     async fn spent(&self, key: &ScopeKey, from: Time, to: Time) -> Result<i64, StoreError> {
-        let mut tx = self.begin(ONE_SNAPSHOT).await?;
+        let mut tx = self.begin(ONE_SNAPSHOT, Reach::Tenant(&key.0)).await?;
         let posted: i64 = sqlx::query_scalar(
             "SELECT coalesce(sum(amount), 0)::bigint FROM bursar.postings
              WHERE tenant = $1 AND scope = $2 AND at >= $3 AND at < $4",
@@ -99,17 +101,18 @@ impl Read for PostgresStore {
         Ok(posted + view.map_or(0, |row| row.posted_by_expiry(from, to)))
     }
 
-    async fn hold(&self, id: HoldId) -> Result<Option<Hold>, StoreError> {
-        let data: Option<Vec<u8>> = sqlx::query_scalar("SELECT data FROM bursar.holds WHERE id = $1")
+    async fn hold(&self, tenant: &Tenant, id: HoldId) -> Result<Option<Hold>, StoreError> {
+        let data: Option<Vec<u8>> = sqlx::query_scalar("SELECT data FROM bursar.holds WHERE id = $1 AND tenant = $2")
             .bind(Uuid::from_u128(id.0))
-            .fetch_optional(self.acquire().await?.conn())
+            .bind(tenant.as_str())
+            .fetch_optional(self.read(Reach::Tenant(tenant)).await?.conn())
             .await
             .map_err(store_error)?;
         data.map(|data| Hold::unpack(&data)).transpose()
     }
 
-    async fn holds(&self, ids: &[HoldId]) -> Result<Vec<Hold>, StoreError> {
-        self.page_of_holds(self.acquire().await?.conn(), ids, ids.len()).await
+    async fn holds(&self, tenant: &Tenant, ids: &[HoldId]) -> Result<Vec<Hold>, StoreError> {
+        self.page_of_holds(self.read(Reach::Tenant(tenant)).await?.conn(), tenant, ids, ids.len()).await
     }
 
     async fn list_live_holds(
@@ -119,7 +122,7 @@ impl Read for PostgresStore {
         limit: usize,
     ) -> Result<Vec<Hold>, StoreError> {
         let (at, hold) = after.unwrap_or((Time::MIN, HoldId(0)));
-        let mut tx = self.begin(ONE_SNAPSHOT).await?;
+        let mut tx = self.begin(ONE_SNAPSHOT, Reach::Tenant(&key.0)).await?;
         let mut rows = PgRows::new(tx.conn(), self, LockMode::Read);
         let Some((_, row)) = rows.scopes(&[(key.clone(), false)]).await?.rows.pop() else { return Ok(Vec::new()) };
         let table: Vec<(i64, Uuid)> = sqlx::query_as(
@@ -137,21 +140,20 @@ impl Read for PostgresStore {
         .map_err(store_error)?;
         let table = table.into_iter().map(|(at, hold)| (Time::from_micros(at), HoldId(hold.as_u128())));
         let ids = row.live_after(after, table.collect(), limit);
-        let found = self.page_of_holds(tx.conn(), &ids, limit).await?;
+        let found = self.page_of_holds(tx.conn(), &key.0, &ids, limit).await?;
         tx.commit().await.map_err(store_error)?;
         Ok(found)
     }
 
-    async fn grant(&self, id: GrantId) -> Result<Option<Grant>, StoreError> {
-        let mut conn = self.acquire().await?;
-        let found: Option<(Vec<u8>,)> = sqlx::query_as("SELECT data FROM bursar.grants WHERE id = $1")
-            .bind(Uuid::from_u128(id.0))
-            .fetch_optional(conn.conn())
-            .await
-            .map_err(store_error)?;
-        let mut grants = found.iter().map(|(data,)| Grant::unpack(data)).collect::<Result<Vec<_>, _>>()?;
-        attach_payloads(&mut conn.conn(), &mut grants, |grant| grant.id.0).await.map_err(store_error)?;
-        Ok(grants.pop())
+    async fn grant(&self, tenant: &Tenant, id: GrantId) -> Result<Option<Grant>, StoreError> {
+        let found = read_grant(&mut self.read(Reach::Tenant(tenant)).await?.conn(), id).await?;
+        Ok(found.filter(|grant| grant.tenant == *tenant))
+    }
+
+    async fn grant_of_any_tenant(&self, id: GrantId) -> Result<Option<Grant>, StoreError> {
+        let mut conn = self.read(Reach::Nothing).await?;
+        self.enter_tenant_of(&mut conn.conn(), Uuid::from_u128(id.0)).await?;
+        read_grant(&mut conn.conn(), id).await
     }
 
     async fn list_grants(
@@ -175,8 +177,8 @@ impl Read for PostgresStore {
         self.read_grants(sql, tenant, Some(before), limit).await
     }
 
-    async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
-        self.read_job(id).await
+    async fn job(&self, tenant: &Tenant, id: JobId) -> Result<Option<Job>, StoreError> {
+        self.read_job(tenant, id).await
     }
 
     async fn list_jobs(
@@ -193,8 +195,15 @@ impl Read for PostgresStore {
         self.read_job_counts().await
     }
 
-    async fn blob(&self, id: BlobId) -> Result<Option<Blob>, StoreError> {
-        self.read_blob(id).await
+    async fn blob(&self, tenant: &Tenant, id: BlobId) -> Result<Option<Blob>, StoreError> {
+        let found = read_blob(&mut self.read(Reach::Tenant(tenant)).await?.conn(), id).await?;
+        Ok(found.filter(|blob| blob.tenant == *tenant))
+    }
+
+    async fn blob_of_any_tenant(&self, id: BlobId) -> Result<Option<Blob>, StoreError> {
+        let mut conn = self.read(Reach::Nothing).await?;
+        self.enter_tenant_of(&mut conn.conn(), Uuid::from_u128(id.0)).await?;
+        read_blob(&mut conn.conn(), id).await
     }
 
     async fn list_blobs(
@@ -290,13 +299,19 @@ impl Read for PostgresStore {
 }
 
 impl PostgresStore {
-    /// Reads holds in the order of their ids until the page is full.
-    async fn page_of_holds(&self, mut conn: Conn<'_>, ids: &[HoldId], limit: usize) -> Result<Vec<Hold>, StoreError> {
+    /// Reads holds of a tenant in the order of their ids until the page is full.
+    async fn page_of_holds(
+        &self,
+        mut conn: Conn<'_>,
+        tenant: &Tenant,
+        ids: &[HoldId],
+        limit: usize,
+    ) -> Result<Vec<Hold>, StoreError> {
         let (mut page, mut found) = (PageFill::new(limit), Vec::new());
         for ids in ids.chunks(HOLDS_AT_ONCE) {
             let mut some: HashMap<HoldId, Hold> =
                 PgRows::new(conn.reborrow(), self, LockMode::Read).holds(ids).await?.rows.into_iter().collect();
-            for hold in ids.iter().filter_map(|id| some.remove(id)) {
+            for hold in ids.iter().filter_map(|id| some.remove(id)).filter(|hold| hold.tenant == *tenant) {
                 if !page.is_full() {
                     page.add(hold.bytes());
                     found.push(hold);
@@ -333,7 +348,7 @@ impl PostgresStore {
         mark: Option<GrantId>,
         limit: usize,
     ) -> Result<Vec<Grant>, StoreError> {
-        let mut conn = self.acquire().await?;
+        let mut conn = self.read(Reach::Tenant(tenant)).await?;
         let rows: Vec<(Vec<u8>,)> = sqlx::query_as(sql)
             .bind(tenant.as_str())
             .bind(mark.map(|id| Uuid::from_u128(id.0)))
@@ -369,6 +384,18 @@ impl PostgresStore {
             None => clock(conn).await.map_err(store_error),
         }
     }
+}
+
+/// Reads a grant with its payload.
+async fn read_grant(conn: &mut Conn<'_>, id: GrantId) -> Result<Option<Grant>, StoreError> {
+    let found: Option<(Vec<u8>,)> = sqlx::query_as("SELECT data FROM bursar.grants WHERE id = $1")
+        .bind(Uuid::from_u128(id.0))
+        .fetch_optional(&mut *conn)
+        .await
+        .map_err(store_error)?;
+    let mut grants = found.iter().map(|(data,)| Grant::unpack(data)).collect::<Result<Vec<_>, _>>()?;
+    attach_payloads(conn, &mut grants, |grant| grant.id.0).await.map_err(store_error)?;
+    Ok(grants.pop())
 }
 
 /// Converts a limit for use in SQL.

@@ -14,6 +14,7 @@ use std::time::Duration;
 use super::error::{commit_error, store_error};
 use super::journal;
 use super::rows::{LockMode, PgRows};
+use super::wall::Reach;
 use super::{PostgresStore, READ_COMMITTED, REBUILD_LOCK, Tx};
 use crate::error::StoreError;
 use crate::store::{ArchivedRows, Journaled, Positions};
@@ -27,7 +28,7 @@ const WRITERS_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl PostgresStore {
     pub(super) async fn rebuild_tables(&self, mut archived: ArchivedRows) -> Result<u64, StoreError> {
-        let mut tx = self.begin(READ_COMMITTED).await?.unbounded();
+        let mut tx = self.begin(READ_COMMITTED, Reach::All).await?.unbounded();
         sqlx::query("SELECT set_config('lock_timeout', $1, true), pg_advisory_xact_lock($2)")
             .bind(format!("{}ms", WRITERS_TIMEOUT.as_millis()))
             .bind(REBUILD_LOCK)
@@ -54,7 +55,7 @@ impl PostgresStore {
             while !rows.is_empty() {
                 // One page at a time, because the payloads of many rows may not fit in memory.
                 let part = rows.iter().take(JOURNAL_PAGE).cloned().collect();
-                let page = journal::unarchived(&mut tx.conn(), part, JOURNAL_PAGE).await?;
+                let page = journal::unarchived(&mut tx.conn(), part, JOURNAL_PAGE, false).await?;
                 rows.drain(..page.len());
                 self.replay(&mut tx, &page, &mut positions).await?;
             }
@@ -62,7 +63,7 @@ impl PostgresStore {
         // A row is archived only when its idempotency keys are gone.
         sqlx::query("DELETE FROM bursar.keys").execute(tx.conn()).await.map_err(store_error)?;
         loop {
-            let page = journal::page(&mut tx.conn(), positions.next() - 1, JOURNAL_PAGE).await?;
+            let page = journal::page(&mut tx.conn(), positions.next() - 1, JOURNAL_PAGE, false).await?;
             if page.is_empty() {
                 break;
             }
@@ -75,7 +76,7 @@ impl PostgresStore {
         Ok(positions.next() - 1)
     }
 
-    async fn replay(&self, tx: &mut Tx<'_>, page: &[Journaled], positions: &mut Positions) -> Result<(), StoreError> {
+    async fn replay(&self, tx: &mut Tx, page: &[Journaled], positions: &mut Positions) -> Result<(), StoreError> {
         for row in page {
             if !positions.add(row.position, row.batch.count())? {
                 continue;

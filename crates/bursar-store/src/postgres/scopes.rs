@@ -17,12 +17,13 @@ use bursar_core::scope::ScopeState;
 use bursar_core::state::ScopeKey;
 use bursar_core::time::Time;
 use sqlx::postgres::PgRow;
-use sqlx::{PgExecutor, Row};
+use sqlx::{AssertSqlSafe, PgExecutor, Row};
 
-use super::PostgresStore;
 use super::error::store_error;
 use super::pg_types::Ctid;
 use super::rows::{LockMode, PgRows, in_mode, index, scopes_by_name};
+use super::wall::{Reach, TenantList};
+use super::{PostgresStore, READ_COMMITTED};
 use crate::codec::Packed;
 use crate::error::StoreError;
 use crate::transaction::lock_order::Lock;
@@ -214,7 +215,15 @@ impl PostgresStore {
 
     /// Creates scopes, in a transaction of its own.
     pub(super) async fn create_scopes(&self, keys: &[ScopeKey]) -> Result<(), sqlx::Error> {
-        create(self.side_pool.acquire().await?.conn(), keys).await?;
+        if self.wall.stands() {
+            let tenants = TenantList::new(keys.iter().map(|(tenant, _)| tenant));
+            let begin = self.wall.begin(READ_COMMITTED, Reach::Tenants(&tenants));
+            let mut tx = self.side_pool.begin(AssertSqlSafe(begin)).await?;
+            create(tx.conn(), keys).await?;
+            tx.commit().await?;
+        } else {
+            create(self.side_pool.acquire().await?.conn(), keys).await?;
+        }
         self.scope_cache.add_created(keys);
         Ok(())
     }

@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use super::error::store_error;
 use super::rows::{LockMode, PgRows, index};
+use super::wall::Reach;
 use super::{ONE_SNAPSHOT, PostgresStore};
 use crate::codec::{Packed, stored_name};
 use crate::error::StoreError;
@@ -51,7 +52,7 @@ impl PostgresStore {
         report: &mut Report,
         after: &(String, String),
     ) -> Result<Option<(String, String)>, StoreError> {
-        let mut tx = self.begin(ONE_SNAPSHOT).await?;
+        let mut tx = self.begin(ONE_SNAPSHOT, Reach::All).await?;
         let page: Vec<ScopeRow> = sqlx::query_as(
             "SELECT s.tenant, s.scope, s.state, s.budget, r.amount
              FROM (SELECT * FROM bursar.scopes WHERE (tenant, scope) > ($1, $2) AND version > 0
@@ -111,7 +112,7 @@ impl PostgresStore {
         .bind(after.2)
         .bind(after.3)
         .bind(PAGE as i64)
-        .fetch_all(self.acquire().await?.conn())
+        .fetch_all(self.read(Reach::All).await?.conn())
         .await
         .map_err(store_error)?;
         let last = page.last().map(|(tenant, scope, at, hold, ..)| (tenant.clone(), scope.clone(), *at, *hold));
@@ -127,7 +128,7 @@ impl PostgresStore {
 
     /// Checks that the holds on the page after an id have all their live charges and agree with their jobs; returns the last id.
     async fn check_holds(&self, report: &mut Report, after: Uuid) -> Result<Option<Uuid>, StoreError> {
-        let mut tx = self.begin(ONE_SNAPSHOT).await?;
+        let mut tx = self.begin(ONE_SNAPSHOT, Reach::All).await?;
         let page: Vec<(Uuid, i16, i64, Vec<u8>)> =
             sqlx::query_as("SELECT id, state, expires_at, data FROM bursar.holds WHERE id > $1 ORDER BY id LIMIT $2")
                 .bind(after)

@@ -129,7 +129,7 @@ impl Maintain for SqliteStore {
         Ok(Forgotten { count, last: Some(tenant) })
     }
 
-    async fn erase_payload(&self, id: u128) -> Result<bool, StoreError> {
+    async fn erase_payload(&self, _: &Tenant, id: u128) -> Result<bool, StoreError> {
         let work = move |_: &Shared, conn: &Connection| {
             let erased = conn.execute("DELETE FROM bursar_payloads WHERE id = ?1", [id.to_be_bytes()]);
             Ok(erased.map_err(store_error)? > 0)
@@ -204,6 +204,7 @@ fn health(shared: &Shared, conn: &Connection) -> Result<Health, StoreError> {
         engine: format!("SQLite {}", rusqlite::version()),
         schema: schema::version(conn)?,
         place: shared.path.as_ref().map_or("memory".into(), |path| path.display().to_string()),
+        row_security: None,
         problems: Vec::new(),
         position: next - 1,
         last_event_at,

@@ -54,13 +54,17 @@ impl Read for SqliteStore {
         self.in_snapshot(move |shared, conn| spent(shared, conn, &key, from, to)).await
     }
 
-    async fn hold(&self, id: HoldId) -> Result<Option<Hold>, StoreError> {
-        self.in_snapshot(move |shared, conn| shared.rows(conn).read_hold(id)).await
+    async fn hold(&self, tenant: &Tenant, id: HoldId) -> Result<Option<Hold>, StoreError> {
+        let found = self.in_snapshot(move |shared, conn| shared.rows(conn).read_hold(id)).await?;
+        Ok(found.filter(|hold| hold.tenant == *tenant))
     }
 
-    async fn holds(&self, ids: &[HoldId]) -> Result<Vec<Hold>, StoreError> {
-        let (ids, limit) = (ids.to_vec(), ids.len());
-        self.in_snapshot(move |shared, conn| fill_page(ids, limit, |id| shared.rows(conn).read_hold(id))).await
+    async fn holds(&self, tenant: &Tenant, ids: &[HoldId]) -> Result<Vec<Hold>, StoreError> {
+        let (tenant, ids, limit) = (tenant.clone(), ids.to_vec(), ids.len());
+        let read = move |shared: &Shared, conn: &Connection| {
+            fill_page(ids, limit, |id| Ok(shared.rows(conn).read_hold(id)?.filter(|hold| hold.tenant == tenant)))
+        };
+        self.in_snapshot(read).await
     }
 
     async fn list_live_holds(
@@ -73,7 +77,11 @@ impl Read for SqliteStore {
         self.in_snapshot(move |shared, conn| live_holds(shared, conn, &key, after, limit)).await
     }
 
-    async fn grant(&self, id: GrantId) -> Result<Option<Grant>, StoreError> {
+    async fn grant(&self, tenant: &Tenant, id: GrantId) -> Result<Option<Grant>, StoreError> {
+        Ok(self.grant_of_any_tenant(id).await?.filter(|grant| grant.tenant == *tenant))
+    }
+
+    async fn grant_of_any_tenant(&self, id: GrantId) -> Result<Option<Grant>, StoreError> {
         self.in_snapshot(move |shared, conn| shared.rows(conn).read_grant(id)).await
     }
 
@@ -100,8 +108,9 @@ impl Read for SqliteStore {
         self.in_snapshot(move |shared, conn| grants(shared, conn, sql, &tenant, before, limit)).await
     }
 
-    async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
-        self.in_snapshot(move |shared, conn| shared.rows(conn).read_job(id)).await
+    async fn job(&self, tenant: &Tenant, id: JobId) -> Result<Option<Job>, StoreError> {
+        let found = self.in_snapshot(move |shared, conn| shared.rows(conn).read_job(id)).await?;
+        Ok(found.filter(|job| job.tenant == *tenant))
     }
 
     async fn list_jobs(
@@ -119,7 +128,11 @@ impl Read for SqliteStore {
         self.in_snapshot(jobs::job_counts).await
     }
 
-    async fn blob(&self, id: BlobId) -> Result<Option<Blob>, StoreError> {
+    async fn blob(&self, tenant: &Tenant, id: BlobId) -> Result<Option<Blob>, StoreError> {
+        Ok(self.blob_of_any_tenant(id).await?.filter(|blob| blob.tenant == *tenant))
+    }
+
+    async fn blob_of_any_tenant(&self, id: BlobId) -> Result<Option<Blob>, StoreError> {
         self.in_snapshot(move |shared, conn| shared.rows(conn).read_blob(id)).await
     }
 

@@ -53,8 +53,9 @@ pub trait Maintain: Send + Sync + 'static {
     async fn forget_grants(&self, after: Option<GrantId>, limit: usize) -> Result<Forgotten<GrantId>, StoreError>;
     /// Deletes at most `limit` costs that are too old, of the first tenant after `after` that has any costs.
     async fn forget_costs(&self, after: Option<&Tenant>, limit: usize) -> Result<Forgotten<Tenant>, StoreError>;
-    /// Deletes a payload that is stored apart from the journal. Returns false if there is none.
-    async fn erase_payload(&self, id: u128) -> Result<bool, StoreError>;
+    /// Deletes a payload of a tenant that is stored apart from the journal. Returns false if there is none. The caller has checked that the
+    /// job or grant is the tenant's: engines without row-level security do not.
+    async fn erase_payload(&self, tenant: &Tenant, id: u128) -> Result<bool, StoreError>;
 
     /// Checks that the balances equal the sums of holds and postings.
     async fn verify(&self) -> Result<Report, StoreError>;
@@ -79,6 +80,15 @@ pub struct Forgotten<K> {
     pub last: Option<K>,
 }
 
+/// Row-level security of a database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowSecurity {
+    /// Whether it applies to the transactions of this process, and why.
+    pub state: String,
+    /// Whether this process may read the rows of all tenants, as a backup and `verify` do.
+    pub reads_all: bool,
+}
+
 /// The state of a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
@@ -88,6 +98,8 @@ pub struct Health {
     pub schema: i64,
     /// Where the data is, without secrets.
     pub place: String,
+    /// Row-level security, on PostgreSQL.
+    pub row_security: Option<RowSecurity>,
     /// The problems it found, each with its remedy.
     pub problems: Vec<String>,
     /// The last position of the journal.

@@ -23,6 +23,8 @@ pub const QUEUES_COUNTED: usize = 10_000;
 
 /// The part of a store that answers queries.
 ///
+/// Every query is of one tenant, except for those that say so. A row of another tenant reads as if it did not exist.
+///
 /// A list ends after `limit` items. Lists of large items (holds, grants, jobs, blobs, schedules, the journal) also end at
 /// [`PAGE_BYTES_MAX`](bursar_core::bounds::PAGE_BYTES_MAX), but have at least one item if there is one.
 /// [`page::is_full`](bursar_core::page::is_full) returns whether there may be more.
@@ -44,10 +46,10 @@ pub trait Read: Send + Sync + 'static {
     /// Returns the units posted on a scope in `[from, to)`.
     async fn spent(&self, key: &ScopeKey, from: Time, to: Time) -> Result<i64, StoreError>;
 
-    /// Returns a hold.
-    async fn hold(&self, id: HoldId) -> Result<Option<Hold>, StoreError>;
-    /// Returns one page of the holds with these ids, in this order, without those that do not exist.
-    async fn holds(&self, ids: &[HoldId]) -> Result<Vec<Hold>, StoreError>;
+    /// Returns a hold of a tenant.
+    async fn hold(&self, tenant: &Tenant, id: HoldId) -> Result<Option<Hold>, StoreError>;
+    /// Returns one page of the holds of a tenant with these ids, in this order, without those that do not exist.
+    async fn holds(&self, tenant: &Tenant, ids: &[HoldId]) -> Result<Vec<Hold>, StoreError>;
     /// Lists the live holds on a scope after a mark, in order of expiry.
     async fn list_live_holds(
         &self,
@@ -56,8 +58,10 @@ pub trait Read: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Vec<Hold>, StoreError>;
 
-    /// Returns a grant.
-    async fn grant(&self, id: GrantId) -> Result<Option<Grant>, StoreError>;
+    /// Returns a grant of a tenant.
+    async fn grant(&self, tenant: &Tenant, id: GrantId) -> Result<Option<Grant>, StoreError>;
+    /// Returns a grant of any tenant: of a token, only the row says whose it is.
+    async fn grant_of_any_tenant(&self, id: GrantId) -> Result<Option<Grant>, StoreError>;
     /// Lists the grants of a tenant after an id, in order of ids.
     async fn list_grants(
         &self,
@@ -73,8 +77,8 @@ pub trait Read: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Vec<Grant>, StoreError>;
 
-    /// Returns a job, live or finished.
-    async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError>;
+    /// Returns a job of a tenant, live or finished.
+    async fn job(&self, tenant: &Tenant, id: JobId) -> Result<Option<Job>, StoreError>;
     /// Lists the jobs of a tenant that match a filter, after an id, in order of ids; or before it, the newest first, if the filter says so.
     async fn list_jobs(
         &self,
@@ -86,8 +90,10 @@ pub trait Read: Send + Sync + 'static {
     /// Returns the number of jobs in each state, over all tenants, in the first [`QUEUES_COUNTED`] queues.
     async fn job_counts(&self) -> Result<Vec<(JobState, i64)>, StoreError>;
 
-    /// Returns a blob in any state.
-    async fn blob(&self, id: BlobId) -> Result<Option<Blob>, StoreError>;
+    /// Returns a blob of a tenant, in any state.
+    async fn blob(&self, tenant: &Tenant, id: BlobId) -> Result<Option<Blob>, StoreError>;
+    /// Returns a blob of any tenant, in any state: of a signed link, only the row says whose it is.
+    async fn blob_of_any_tenant(&self, id: BlobId) -> Result<Option<Blob>, StoreError>;
     /// Lists the blobs of a tenant in any state that match a filter, after an id, in order of ids; or before it, the newest first, if
     /// the filter says so.
     async fn list_blobs(

@@ -42,8 +42,13 @@ pub trait Engine {
     /// Commits a transaction. Returns when it is durable.
     async fn finish(&self, tx: Self::Tx) -> Result<(), AttemptError>;
 
-    /// Waits until no other open transaction has locked the row, or inserted the name, of `lock`.
-    async fn wait_for_row(&self, lock: &Lock, timeout: Duration) -> Result<(), StoreError>;
+    /// Waits until no other open transaction has locked the row, or inserted the name, of `lock`, which the requests need.
+    async fn wait_for_row(
+        &self,
+        requests: &[&CheckedRequest],
+        lock: &Lock,
+        timeout: Duration,
+    ) -> Result<(), StoreError>;
 
     /// Records that this node has decided at an instant. Its later batches are not decided at an earlier one.
     fn note_decided_at(&self, now: Time);
@@ -135,12 +140,12 @@ async fn commit_part<A: Engine>(
     let mut first = match policy {
         LockPolicy::Skip => None,
         LockPolicy::WaitFor(lock @ (Lock::Key(_) | Lock::JobKey(_)), wait) => {
-            engine.wait_for_row(lock, *wait).await.map_err(AttemptError::Final)?;
+            engine.wait_for_row(requests, lock, *wait).await.map_err(AttemptError::Final)?;
             None
         }
         // The row of a namespace that is defined comes before the row in the lock order, and is waited for.
         LockPolicy::WaitFor(lock, wait) if requests.iter().any(|it| !it.needs().namespaces_defined.is_empty()) => {
-            engine.wait_for_row(lock, *wait).await.map_err(AttemptError::Final)?;
+            engine.wait_for_row(requests, lock, *wait).await.map_err(AttemptError::Final)?;
             None
         }
         LockPolicy::WaitFor(lock, wait) => Some((lock, *wait)),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bursar_core::answer::{Answer, Enqueued, Outcome};
+use bursar_core::name::Tenant;
 use bursar_core::refusal::Refusal;
 use bursar_store::conformance::{CommitRequests, checked};
 use bursar_store::prelude::*;
@@ -28,7 +29,7 @@ async fn a_job_key_of_an_open_transaction_blocks_only_its_request() {
                 RequestOutcome::Answered(done) => {
                     assert_ne!(n, 5, "{done:?}");
                     let created = only(done).id;
-                    assert!(store.job(created).await.unwrap().is_some(), "job {n} is stored");
+                    assert!(store.job(&Tenant::built_in(), created).await.unwrap().is_some(), "job {n} is stored");
                 }
                 other => panic!("{n}: {other:?}"),
             }
@@ -40,7 +41,7 @@ async fn a_job_key_of_an_open_transaction_blocks_only_its_request() {
         }
         let second = only(one(&store, &requests[5]).await);
         assert_eq!((second.created, second.id == first.id), (!commits, commits));
-        assert!(store.job(second.id).await.unwrap().is_some());
+        assert!(store.job(&Tenant::built_in(), second.id).await.unwrap().is_some());
     }
 }
 

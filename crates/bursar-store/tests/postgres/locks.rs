@@ -208,7 +208,7 @@ async fn a_request_waits_for_the_lock_of_a_finished_job() {
     theirs.rollback().await.unwrap();
     let outcomes = waiter.await.unwrap().unwrap();
     assert!(matches!(outcomes.as_slice(), [RequestOutcome::Answered(Ok(_))]), "{outcomes:?}");
-    assert_eq!(store.job(id).await.unwrap().unwrap().life.state, JobState::Queued);
+    assert_eq!(store.job(&Tenant::built_in(), id).await.unwrap().unwrap().life.state, JobState::Queued);
 }
 
 #[tokio::test]
@@ -233,7 +233,7 @@ async fn a_job_that_is_retried_during_the_wait_is_found() {
     theirs.commit().await.unwrap();
     let Answer::Acted { each, .. } = done(other.await.unwrap()) else { panic!("an act") };
     assert!(matches!(each.as_slice(), [Ok(_)]), "{each:?}");
-    assert_eq!(store.job(id).await.unwrap().unwrap().life.state, JobState::Cancelled);
+    assert_eq!(store.job(&Tenant::built_in(), id).await.unwrap().unwrap().life.state, JobState::Cancelled);
 }
 
 #[tokio::test]

@@ -9,13 +9,14 @@ mod locks;
 mod names;
 mod sessions;
 mod support;
+mod wall;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bursar_core::answer::Answer;
 use bursar_core::budget::{Budget, Limit};
-use bursar_core::name::IdempotencyKey;
+use bursar_core::name::{IdempotencyKey, Tenant};
 use bursar_core::refusal::Refusal;
 use bursar_core::request::{Charge, Command, Op};
 use bursar_core::time::{Span, Time};
@@ -36,7 +37,7 @@ async fn migrations_run_once_when_four_nodes_start_at_once() {
     });
     for node in nodes.collect::<Vec<_>>() {
         let store = node.await.unwrap().expect("every node opens");
-        assert_eq!(store.health().await.unwrap().schema, 5);
+        assert_eq!(store.health().await.unwrap().schema, 6);
     }
 }
 
@@ -45,7 +46,7 @@ async fn printed_migrations_work_and_a_newer_schema_is_refused() {
     let url = fresh_database();
     let not_migrating = || bursar_store::Setup { migrate: false, ..setup(1) };
     let closed = PostgresStore::open(&url, not_migrating(), PostgresOptions::default()).await;
-    assert!(matches!(closed.err(), Some(StoreError::NotMigrated { found: 0, needed: 4 })));
+    assert!(matches!(closed.err(), Some(StoreError::NotMigrated { found: 0, needed: 5 })));
 
     let mut conn = PgConnection::connect(&url).await.unwrap();
     let sql = sqlx::AssertSqlSafe(bursar_store::postgres::migration_sql());
@@ -54,7 +55,7 @@ async fn printed_migrations_work_and_a_newer_schema_is_refused() {
 
     sqlx::query("UPDATE bursar.meta SET value = '9' WHERE key = 'schema'").execute(&mut conn).await.unwrap();
     let newer = PostgresStore::open(&url, setup(1), PostgresOptions::default()).await;
-    assert!(matches!(newer.err(), Some(StoreError::NewerSchema { found: 9, known: 4 })));
+    assert!(matches!(newer.err(), Some(StoreError::NewerSchema { found: 9, known: 5 })));
 }
 
 #[tokio::test]
@@ -127,8 +128,8 @@ async fn a_callers_transaction_is_atomic() {
     assert_eq!(store.list_journal(0, 100).await.unwrap().len(), 2, "nothing is visible before the commit");
     theirs.commit().await.unwrap();
     let Answer::Submitted(submitted) = outcome.answer else { panic!("a command") };
-    assert!(store.job(submitted.jobs[0].id).await.unwrap().is_some());
-    assert!(store.hold(submitted.hold.unwrap().id).await.unwrap().is_some());
+    assert!(store.job(&Tenant::built_in(), submitted.jobs[0].id).await.unwrap().is_some());
+    assert!(store.hold(&Tenant::built_in(), submitted.hold.unwrap().id).await.unwrap().is_some());
     assert_eq!(store.scope(&scope_key("a")).await.unwrap().unwrap().balances[0].held, 10);
     assert_eq!(store.list_journal(0, 100).await.unwrap().len(), 3);
     let grants = store.list_grants(&scope_key("a").0, None, 10).await.unwrap();
@@ -188,8 +189,12 @@ async fn a_second_transaction_waits_for_an_uncommitted_job_key() {
         let Answer::Submitted(second) = second.await.unwrap().answer else { panic!("a job") };
         let ([first], [second]) = (&outcome.jobs[..], &second.jobs[..]) else { panic!("a job each") };
         assert_eq!((first.created, second.created, first.id == second.id), (true, !commits, commits));
-        assert_eq!(store.job(first.id).await.unwrap().is_some(), commits, "a job that was rolled back does not exist");
-        assert!(store.job(second.id).await.unwrap().is_some());
+        assert_eq!(
+            store.job(&Tenant::built_in(), first.id).await.unwrap().is_some(),
+            commits,
+            "a job that was rolled back does not exist"
+        );
+        assert!(store.job(&Tenant::built_in(), second.id).await.unwrap().is_some());
     }
 }
 

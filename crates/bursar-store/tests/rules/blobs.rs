@@ -12,7 +12,7 @@
 use bursar_core::answer::BlobAnswer;
 use bursar_core::blob::{BlobSpec, NamespaceConfig, Sha256Digest};
 use bursar_core::id::BlobId;
-use bursar_core::name::{Backend, Namespace, Referrer};
+use bursar_core::name::{Backend, Namespace, Referrer, Tenant};
 use bursar_core::request::{BlobOp, Op};
 use bursar_core::time::Span;
 use bursar_store::prelude::*;
@@ -79,7 +79,7 @@ impl World {
     }
 
     pub(crate) fn blob_words(&self, name: &str) -> String {
-        let blob = self.store.blob(self.blobs[name]).now_or_never().unwrap().unwrap();
+        let blob = self.store.blob(&Tenant::built_in(), self.blobs[name]).now_or_never().unwrap().unwrap();
         let Some(blob) = blob else { return "gone".to_owned() };
         let deleted = if blob.deleted_at.is_some() { ", deleted" } else { "" };
         format!("{}{deleted}, {} jobs, {} names", blob.state, blob.jobs, blob.references.len())

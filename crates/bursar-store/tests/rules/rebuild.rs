@@ -64,12 +64,16 @@ impl World {
                 .map(scope)
                 .filter(|(_, row)| row.as_ref().is_some_and(|row| row.version > 0))
                 .collect(),
-            holds: self.holds.values().map(|id| self.store.hold(*id).now_or_never().unwrap().unwrap()).collect(),
+            holds: self
+                .holds
+                .values()
+                .map(|id| self.store.hold(&Tenant::built_in(), *id).now_or_never().unwrap().unwrap())
+                .collect(),
             grants: self.store.list_grants(&Tenant::built_in(), None, 1_000).now_or_never().unwrap().unwrap(),
             jobs: self
                 .jobs
                 .iter()
-                .map(|id| self.store.job(*id).now_or_never().unwrap().unwrap())
+                .map(|id| self.store.job(&Tenant::built_in(), *id).now_or_never().unwrap().unwrap())
                 .map(|job| job.map(|job| job.lasting(self.clock.now())))
                 .collect(),
             queues: self.queues(),

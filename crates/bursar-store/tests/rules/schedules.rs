@@ -337,7 +337,7 @@ fn a_cancelling_tick_without_the_jobs_line_changes_nothing() {
         // The job behind it in the line is not loaded, as if another transaction had locked it.
         let mut ws = Workspace::new("2026-11-15T13:00:00Z".parse().unwrap(), BatchId(9));
         ws.schedules.load(key_of("c"), world.store.schedule(&key_of("c")).now_or_never().unwrap().unwrap());
-        ws.jobs.load(job, world.store.job(job).now_or_never().unwrap().unwrap());
+        ws.jobs.load(job, world.store.job(&Tenant::built_in(), job).now_or_never().unwrap().unwrap());
         ws.scopes.load(line.clone(), world.store.scope(&line).now_or_never().unwrap().unwrap());
         ws.queues.load((tenant.clone(), queue.clone()), None);
         let Decided::Answered(refused) =

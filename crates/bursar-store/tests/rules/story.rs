@@ -160,7 +160,8 @@ impl World {
             ["left", scope] => self.left(scope),
             ["held", scope] => self.scope_row(scope).balances[0].held.to_string(),
             ["state", hold] => {
-                let hold = self.store.hold(self.holds[hold]).now_or_never().unwrap().unwrap().unwrap();
+                let hold =
+                    self.store.hold(&Tenant::built_in(), self.holds[hold]).now_or_never().unwrap().unwrap().unwrap();
                 hold.state_at(self.clock.now()).to_string()
             }
             ["events"] => self.events(),

@@ -1,5 +1,6 @@
 //! Commands with jobs: payloads from grants, holds of jobs, jobs that exist already.
 
+use bursar_core::name::Tenant;
 use bursar_store::prelude::*;
 use futures_util::FutureExt;
 
@@ -17,7 +18,7 @@ fn a_job_takes_its_payload_from_the_first_grant() {
         "#,
     );
     let payload = |world: &World, place: usize| {
-        let job = world.store.job(world.jobs[place]).now_or_never().unwrap().unwrap().unwrap();
+        let job = world.store.job(&Tenant::built_in(), world.jobs[place]).now_or_never().unwrap().unwrap().unwrap();
         job.payload.as_str().to_owned()
     };
     assert_eq!(payload(&world, 0), r#"{"size":5}"#);

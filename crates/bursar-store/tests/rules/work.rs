@@ -182,7 +182,7 @@ impl World {
     }
 
     fn stored(&self, name: &str) -> Option<Job> {
-        self.store.job(self.id(name)).now_or_never().unwrap().unwrap()
+        self.store.job(&Tenant::built_in(), self.id(name)).now_or_never().unwrap().unwrap()
     }
 
     pub(crate) fn job_words(&self, name: &str) -> String {
@@ -199,7 +199,7 @@ impl World {
         said.extend(job.life.cancelling.then(|| "cancelling".to_owned()));
         said.extend(job.life.awaits.as_ref().map(|scope| format!("awaits {scope}")));
         said.extend(job.hold.map(|hold| {
-            let hold = self.store.hold(hold).now_or_never().unwrap().unwrap().unwrap();
+            let hold = self.store.hold(&Tenant::built_in(), hold).now_or_never().unwrap().unwrap().unwrap();
             format!("hold {}", hold.state)
         }));
         said.extend(job.life.error.as_ref().map(|error| error.kind.clone()));

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use bursar_core::hold::HoldState;
 use bursar_core::id::{HoldId, IdSource, JobId};
 use bursar_core::job::JobState;
+use bursar_core::name::Tenant;
 use bursar_core::request::{Act, Op, Request};
 use bursar_core::time::{Span, Time};
 use bursar_store::conformance::CommitRequests;
@@ -34,12 +35,16 @@ fn changes(holds: &[HoldId], jobs: &[JobId]) -> Vec<Request> {
 async fn describe(store: &SqliteStore, holds: &[HoldId], jobs: &[JobId]) -> Vec<String> {
     let mut lines = Vec::new();
     for id in holds {
-        let hold = store.hold(*id).await.unwrap().unwrap();
+        let hold = store.hold(&Tenant::built_in(), *id).await.unwrap().unwrap();
         lines.push(format!("{:?} {:?} {:?}", hold.state, hold.totals(), hold.expires_at > hold.placed_at));
     }
     for id in jobs {
-        let job = store.job(*id).await.unwrap().unwrap();
-        lines.push(format!("{:?} {:?}", job.life.state, store.hold(job.hold.unwrap()).await.unwrap().unwrap().state));
+        let job = store.job(&Tenant::built_in(), *id).await.unwrap().unwrap();
+        lines.push(format!(
+            "{:?} {:?}",
+            job.life.state,
+            store.hold(&Tenant::built_in(), job.hold.unwrap()).await.unwrap().unwrap().state
+        ));
     }
     let room = store.scope(&key_of("room")).await.unwrap().unwrap();
     lines.push(format!("{} {}", room.balances[0].held, room.balances[0].posted));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bursar_core::answer::{Answer, Outcome};
 use bursar_core::budget::{Budget, Limit};
 use bursar_core::job::{End, Finish, LeaseRequest, Usage};
-use bursar_core::name::{Queue, WorkerName};
+use bursar_core::name::{Queue, Tenant, WorkerName};
 use bursar_core::payload::Payload;
 use bursar_core::request::{Actual, Charge, Command, Op, Settle};
 use bursar_core::time::{Span, Time};
@@ -118,7 +118,7 @@ async fn setting_back_a_journal_ahead_of_the_clock_keeps_balances() {
     assert_eq!(clock_now(&clock).since(began), Span::from_secs(60 + 3_600 + 600 + 1));
     assert_eq!(balance(&store, "day").await, (345, 50));
     assert_eq!(balance(&store, "rolling:3600000").await, (15, 50), "the spend just after the jump is an hour old");
-    let row = store.hold(late).await.unwrap().unwrap();
+    let row = store.hold(&Tenant::built_in(), late).await.unwrap().unwrap();
     assert!(row.expires_at < clock_now(&clock).after(Span::from_secs(121)), "the hold keeps its TTL");
     clock.advance(Span::from_secs(3_600));
     one(&store, Op::Expire { holds: vec![late, kept] }).await;

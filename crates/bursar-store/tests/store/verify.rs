@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bursar_core::answer::Answer;
 use bursar_core::hold::HoldState;
 use bursar_core::job::{End, Finish, JobSpec, LeaseRequest, QueueConfig};
-use bursar_core::name::{FlowKey, JobKind, Queue, WorkerName};
+use bursar_core::name::{FlowKey, JobKind, Queue, Tenant, WorkerName};
 use bursar_core::payload::Payload;
 use bursar_core::refusal::Refusal;
 use bursar_core::request::{Actual, Command, Op};
@@ -49,7 +49,7 @@ async fn fill(store: &dyn Store) {
     done(store, (0..16).map(|_| hold(&["two"], 0)).collect()).await;
     let report = store.verify().await.unwrap();
     assert_eq!((report.scopes, report.holds, report.jobs, report.violations), (2, 19, 1, Vec::new()));
-    assert_eq!(store.hold(settled).await.unwrap().unwrap().state, HoldState::Committed);
+    assert_eq!(store.hold(&Tenant::built_in(), settled).await.unwrap().unwrap().state, HoldState::Committed);
 }
 
 async fn finds(store: &dyn Store, damage: &str, expected: &[&str]) {

@@ -113,13 +113,12 @@ impl BlobRecords<'_> {
 
     /// Returns a blob of this tenant, in any state.
     pub async fn find(&self, id: BlobId) -> Result<Option<Blob>, Error> {
-        let found = self.0.inner.store.blob(id).await?;
-        Ok(found.filter(|blob| blob.tenant == self.0.context.tenant))
+        Ok(self.0.inner.store.blob(&self.0.context.tenant, id).await?)
     }
 
     /// Returns a blob of any tenant, in any state.
     pub async fn find_any(&self, id: BlobId) -> Result<Option<Blob>, Error> {
-        Ok(self.0.inner.store.blob(id).await?)
+        Ok(self.0.inner.store.blob_of_any_tenant(id).await?)
     }
 
     /// Lists the blobs of this tenant in any state, of one namespace or of all, after an id, at most `limit` (at most 1,000).

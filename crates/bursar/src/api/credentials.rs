@@ -76,8 +76,8 @@ impl Credentials<'_> {
 
     /// Returns a credential of this tenant and class.
     pub async fn find(&self, class: CredentialClass, id: GrantId) -> Result<Option<Grant>, Error> {
-        let found = self.0.inner.store.grant(id).await?;
-        Ok(found.filter(|grant| grant.tenant == self.0.context.tenant && grant.purpose == class.purpose()))
+        let found = self.0.inner.store.grant(&self.0.context.tenant, id).await?;
+        Ok(found.filter(|grant| grant.purpose == class.purpose()))
     }
 
     /// Lists the credentials of this tenant and class after an id, in the order of ids, at most `limit` (from 1 to 1,000).
@@ -127,7 +127,7 @@ impl Credentials<'_> {
     /// Returns the credential of a token, of any tenant, or why the token is not valid now. Each call reads the row, so a
     /// revocation takes effect on every node at once.
     pub async fn admit(&self, token: &CredentialToken) -> Result<Result<Grant, GrantFault>, Error> {
-        let found = self.0.inner.store.grant(token.id()).await?;
+        let found = self.0.inner.store.grant_of_any_tenant(token.id()).await?;
         let now = match &found {
             Some(grant) if grant.expires_at != Time::NEVER => self.0.now().await?,
             _ => Time::MIN,

@@ -104,8 +104,8 @@ impl Grants<'_> {
 
     /// Returns a grant of this tenant. The secret is not stored.
     pub async fn find(&self, id: GrantId) -> Result<Option<Grant>, Error> {
-        let found = self.0.inner.store.grant(id).await?;
-        Ok(found.filter(|grant| grant.tenant == self.0.context.tenant && !is_credential(grant.id)))
+        let found = self.0.inner.store.grant(&self.0.context.tenant, id).await?;
+        Ok(found.filter(|grant| !is_credential(grant.id)))
     }
 
     /// Lists grants of this tenant after an id, in the order of ids, at most `limit` (at most 1,000).

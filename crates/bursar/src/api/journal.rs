@@ -175,7 +175,7 @@ impl Journal<'_> {
         let mut payloads = HashMap::new();
         for recorded in &entry.events {
             if let Event::GrantRedeemed { grant, .. } = &recorded.e
-                && let Some(row) = self.0.inner.store.grant(*grant).await?
+                && let Some(row) = self.0.inner.store.grant(&self.0.context.tenant, *grant).await?
             {
                 payloads.insert(*grant, row.payload);
             }
@@ -281,7 +281,7 @@ impl Journal<'_> {
         if self.last_batch(stream).await?.is_none() {
             return Ok(false);
         }
-        Ok(self.0.inner.store.erase_payload(id).await?)
+        Ok(self.0.inner.store.erase_payload(&self.0.context.tenant, id).await?)
     }
 
     /// Returns the last transaction with an event of the stream, if the stream is this tenant's.
@@ -291,9 +291,9 @@ impl Journal<'_> {
             Stream::Scope(of, scope) if of == tenant => {
                 store.scope(&(of.clone(), scope.clone())).await?.and_then(|row| row.last)
             }
-            Stream::Hold(id) => store.hold(*id).await?.filter(|row| row.tenant == *tenant).and_then(|row| row.last),
-            Stream::Job(id) => store.job(*id).await?.filter(|row| row.tenant == *tenant).and_then(|row| row.last),
-            Stream::Grant(id) => store.grant(*id).await?.filter(|row| row.tenant == *tenant).and_then(|row| row.last),
+            Stream::Hold(id) => store.hold(tenant, *id).await?.and_then(|row| row.last),
+            Stream::Job(id) => store.job(tenant, *id).await?.and_then(|row| row.last),
+            Stream::Grant(id) => store.grant(tenant, *id).await?.and_then(|row| row.last),
             Stream::Queue(of, queue) if of == tenant => {
                 store.queue(&(of.clone(), queue.clone())).await?.and_then(|row| row.last)
             }
@@ -303,7 +303,7 @@ impl Journal<'_> {
             Stream::Namespace(of, name) if of == tenant => {
                 store.namespace(&(of.clone(), name.clone())).await?.and_then(|row| row.last)
             }
-            Stream::Blob(id) => store.blob(*id).await?.filter(|row| row.tenant == *tenant).and_then(|row| row.last),
+            Stream::Blob(id) => store.blob(tenant, *id).await?.and_then(|row| row.last),
             Stream::Scope(..)
             | Stream::Queue(..)
             | Stream::Schedule(..)

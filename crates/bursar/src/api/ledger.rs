@@ -189,8 +189,7 @@ impl Ledger<'_> {
     /// Returns a hold of this tenant as stored. A hold that has expired but was not swept yet is still stored as held:
     /// see [`Hold::state_at`].
     pub async fn find(&self, id: HoldId) -> Result<Option<Hold>, Error> {
-        let found = self.0.inner.store.hold(id).await?;
-        Ok(found.filter(|hold| hold.tenant == self.0.context.tenant))
+        Ok(self.0.inner.store.hold(&self.0.context.tenant, id).await?)
     }
 
     /// Lists the live holds on a scope in the order of expiry, at most `limit` (at most 1,000). For the next page, pass the

@@ -18,6 +18,7 @@ use crate::postgres::blobs;
 use crate::postgres::conn::Conn;
 use crate::postgres::error::store_error;
 use crate::postgres::rows::{LockMode, PgRows};
+use crate::postgres::wall::Reach;
 use crate::postgres::{ONE_SNAPSHOT, PostgresStore};
 use crate::transaction::rows::Rows;
 use crate::verify::{self, JobCounts, PAGE, Report};
@@ -29,7 +30,7 @@ impl PostgresStore {
     /// Checks that the columns of each job agree with its row, each job with its hold, and the sums of all jobs with scopes and figures.
     /// One snapshot serves all pages, because the slots that leases occupy are only known as a sum over all jobs.
     pub(in crate::postgres) async fn check_jobs(&self, report: &mut Report) -> Result<(), StoreError> {
-        let mut tx = self.begin(ONE_SNAPSHOT).await?;
+        let mut tx = self.begin(ONE_SNAPSHOT, Reach::All).await?;
         let mut counts = JobCounts::default();
         let mut after = Uuid::nil();
         while let Some(last) = self.check_live(&mut tx.conn(), report, &mut counts, after).await? {

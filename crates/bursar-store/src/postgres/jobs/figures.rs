@@ -17,6 +17,7 @@ use crate::postgres::PostgresStore;
 use crate::postgres::conn::Conn;
 use crate::postgres::error::store_error;
 use crate::postgres::read::sql_limit;
+use crate::postgres::wall::Reach;
 use crate::verify::PAGE;
 
 /// The counts of queues. Seeks to the first minute of each figure, so that older ones are not read.
@@ -71,7 +72,7 @@ impl PostgresStore {
         queues: &[Queue],
         since_minute: i64,
     ) -> Result<Vec<Figures>, StoreError> {
-        let mut conn = self.acquire().await?;
+        let mut conn = self.read(Reach::Tenant(tenant)).await?;
         let now = self.time(&mut conn.conn()).await?;
         let names: Vec<&str> = queues.iter().map(Queue::as_str).collect();
         let present = (0..JobState::ALL.len() as i16).map(|what| (what, i64::MIN));
@@ -139,7 +140,7 @@ impl PostgresStore {
             .bind(kind)
             .bind(fingerprint)
             .bind(sql_limit(limit))
-            .fetch_all(self.acquire().await?.conn())
+            .fetch_all(self.read(Reach::Tenant(tenant)).await?.conn())
             .await
             .map_err(store_error)?;
         let group = |(fingerprint, count, first, data): (String, i64, i64, Vec<u8>)| {

@@ -28,6 +28,7 @@ use crate::postgres::error::store_error;
 use crate::postgres::payloads::cut_page;
 use crate::postgres::read::sql_limit;
 use crate::postgres::rows::{LockMode, PgRows};
+use crate::postgres::wall::{Reach, Step};
 use crate::store::QUEUES_COUNTED;
 
 impl PostgresStore {
@@ -39,7 +40,7 @@ impl PostgresStore {
         after: Option<JobId>,
         limit: usize,
     ) -> Result<Vec<Job>, StoreError> {
-        let mut conn = self.acquire().await?;
+        let mut conn = self.read(Reach::Tenant(tenant)).await?;
         let now = self.time(&mut conn.conn()).await?;
         let mut list = JobList::new(filter, after, limit, now);
         while let Some((table, after)) = list.next_page() {
@@ -57,7 +58,7 @@ impl PostgresStore {
     }
 
     pub(in crate::postgres) async fn read_queue(&self, key: &QueueKey) -> Result<Option<QueueState>, StoreError> {
-        let mut conn = self.acquire().await?;
+        let mut conn = self.read(Reach::Tenant(&key.0)).await?;
         let found =
             PgRows::new(conn.conn(), self, LockMode::Read).fetch_queues(std::slice::from_ref(key), false).await?;
         Ok(found.into_iter().next().map(|(_, queue)| queue))
@@ -91,7 +92,7 @@ impl PostgresStore {
             .bind(tenant.as_str())
             .bind(after.map_or("", Queue::as_str))
             .bind(sql_limit(limit))
-            .fetch_all(self.acquire().await?.conn())
+            .fetch_all(self.read(Reach::Tenant(tenant)).await?.conn())
             .await
             .map_err(store_error)?;
         let queue = |(name, data): (String, Option<String>)| {
@@ -114,11 +115,10 @@ impl PostgresStore {
                 SELECT t.what, t.count FROM bursar.tallies t
                 WHERE t.tenant = q.tenant AND t.queue = q.queue AND t.what < 10) c
             GROUP BY c.what HAVING sum(c.count) <> 0 ORDER BY c.what";
-        let counts: Vec<(i16, i64)> = sqlx::query_as(sql)
-            .bind(QUEUES_COUNTED as i64)
-            .fetch_all(self.acquire().await?.conn())
-            .await
-            .map_err(store_error)?;
+        let mut conn = self.read(Reach::Nothing).await?;
+        self.enter_step(&mut conn.conn(), Step::after("tallies", "", QUEUES_COUNTED)).await?;
+        let counts: Vec<(i16, i64)> =
+            sqlx::query_as(sql).bind(QUEUES_COUNTED as i64).fetch_all(conn.conn()).await.map_err(store_error)?;
         counts.into_iter().map(|(what, count)| Ok((state_of(i64::from(what))?, count))).collect()
     }
 
@@ -143,7 +143,7 @@ impl PostgresStore {
         .bind(scope)
         .bind(last)
         .bind(sql_limit(limit))
-        .fetch_all(self.acquire().await?.conn())
+        .fetch_all(self.read(Reach::Tenant(tenant)).await?.conn())
         .await
         .map_err(store_error)?;
         let cost = |(day, queue, kind, scope, amount)| {
@@ -176,7 +176,7 @@ impl PostgresStore {
             .bind(kind)
             .bind(unit)
             .bind(sql_limit(limit))
-            .fetch_all(self.acquire().await?.conn())
+            .fetch_all(self.read(Reach::Tenant(tenant)).await?.conn())
             .await
             .map_err(store_error)?;
         let held = |(queue, kind, unit, high, low)| {
@@ -187,8 +187,9 @@ impl PostgresStore {
     }
 
     pub(in crate::postgres) async fn read_due_jobs(&self, limit: usize) -> Result<DueJobs, StoreError> {
-        let mut conn = self.acquire().await?;
+        let mut conn = self.read(Reach::Nothing).await?;
         let now = self.time(&mut conn.conn()).await?;
+        self.enter_step(&mut conn.conn(), Step::due("due_jobs", now, limit)).await?;
         let expired_leases = "SELECT tenant, id FROM bursar.jobs WHERE state = 6 AND at <= $1 ORDER BY at LIMIT $2";
         let parked = "SELECT tenant, id FROM bursar.jobs WHERE state = 5 AND at <= $1 ORDER BY at LIMIT $2";
         Ok(DueJobs {
@@ -212,6 +213,7 @@ impl PostgresStore {
         let mut found = Vec::new();
         let mut after = (String::new(), String::new(), -1i16);
         while found.len() < limit {
+            self.enter_step(conn, Step::after("ended_jobs", &after.0, 1)).await?;
             let row: Option<(String, String, i16)> = sqlx::query_as(next)
                 .bind(&after.0)
                 .bind(&after.1)
@@ -253,7 +255,7 @@ impl PostgresStore {
             .bind(scope.0.as_str())
             .bind(scope.1.as_str())
             .bind(sql_limit(limit))
-            .fetch_all(self.acquire().await?.conn())
+            .fetch_all(self.read(Reach::Tenant(&scope.0)).await?.conn())
             .await
             .map_err(store_error)?;
         Ok(ids.into_iter().map(|id| JobId(id.as_u128())).collect())
@@ -284,7 +286,7 @@ impl PostgresStore {
             .bind(queue.1.as_str())
             .bind(after.map_or("", |key| key.as_str()))
             .bind(sql_limit(limit))
-            .fetch_all(self.acquire().await?.conn())
+            .fetch_all(self.read(Reach::Tenant(&queue.0)).await?.conn())
             .await
             .map_err(store_error)?;
         let keys: BTreeSet<&str> = rows.iter().map(|(key, _)| key.as_str()).collect();
@@ -304,11 +306,10 @@ impl PostgresStore {
                     ORDER BY j.tenant, j.awaits LIMIT 1) n)
             SELECT s.tenant, s.awaits, coalesce((SELECT x.version FROM bursar.scopes x
                 WHERE x.tenant = s.tenant AND x.scope = s.awaits), 0) FROM s LIMIT $1";
-        let rows: Vec<(String, String, i64)> = sqlx::query_as(sql)
-            .bind(sql_limit(limit))
-            .fetch_all(self.acquire().await?.conn())
-            .await
-            .map_err(store_error)?;
+        let mut conn = self.read(Reach::Nothing).await?;
+        self.enter_step(&mut conn.conn(), Step::after("awaited", "", limit)).await?;
+        let rows: Vec<(String, String, i64)> =
+            sqlx::query_as(sql).bind(sql_limit(limit)).fetch_all(conn.conn()).await.map_err(store_error)?;
         let read = |(tenant, scope, version): (String, String, i64)| {
             Ok(((stored_name("tenant", tenant)?, stored_name("scope", scope)?), version.unsigned_abs()))
         };
@@ -316,7 +317,7 @@ impl PostgresStore {
     }
 
     pub(in crate::postgres) async fn read_schedule(&self, key: &ScheduleKey) -> Result<Option<Schedule>, StoreError> {
-        let mut conn = self.acquire().await?;
+        let mut conn = self.read(Reach::Tenant(&key.0)).await?;
         let mut rows = PgRows::new(conn.conn(), self, LockMode::Read);
         let found = rows.fetch_schedules(std::slice::from_ref(key)).await?;
         Ok(found.rows.into_iter().next().map(|(_, schedule)| schedule))
@@ -338,7 +339,7 @@ impl PostgresStore {
             .bind(sql_limit(limit))
             // A row has less than twice the bytes that its item counts on a page.
             .bind(2 * PAGE_BYTES_MAX as i64)
-            .fetch_all(self.acquire().await?.conn())
+            .fetch_all(self.read(Reach::Tenant(tenant)).await?.conn())
             .await
             .map_err(store_error)?;
         let read = |(name, data): (String, String)| Ok((stored_name("schedule", name)?, from_json("schedule", &data)?));
@@ -350,8 +351,10 @@ impl PostgresStore {
         &self,
         limit: usize,
     ) -> Result<(Vec<ScheduleKey>, Option<Time>), StoreError> {
-        let mut conn = self.acquire().await?;
-        let now = self.time(&mut conn.conn()).await?.micros();
+        let mut conn = self.read(Reach::Nothing).await?;
+        let now = self.time(&mut conn.conn()).await?;
+        self.enter_step(&mut conn.conn(), Step::due("due_schedules", now, limit)).await?;
+        let now = now.micros();
         let due = "SELECT tenant, name FROM bursar.schedules WHERE next_at <= $1 ORDER BY next_at LIMIT $2";
         let rows: Vec<(String, String)> =
             sqlx::query_as(due).bind(now).bind(sql_limit(limit)).fetch_all(conn.conn()).await.map_err(store_error)?;

@@ -67,7 +67,7 @@ impl Jobs<'_> {
         let mut found = HashMap::new();
         if !ids.is_empty() {
             let mut pending = PendingJobs { bursar: self.0, jobs: leased };
-            let holds = self.0.inner.store.holds(&ids).await;
+            let holds = self.0.inner.store.holds(&self.0.context.tenant, &ids).await;
             pending.jobs = &[];
             // The worker gets its jobs all the same, because they are leased.
             let holds = holds.inspect_err(|error| tracing::warn!(%error, "reading the holds of leased jobs failed"));

@@ -76,8 +76,7 @@ impl Jobs<'_> {
 
     /// Returns a job of this tenant, live or finished.
     pub async fn find(&self, id: JobId) -> Result<Option<Job>, Error> {
-        let found = self.0.inner.store.job(id).await?;
-        Ok(found.filter(|job| job.tenant == self.0.context.tenant))
+        Ok(self.0.inner.store.job(&self.0.context.tenant, id).await?)
     }
 
     /// Lists the jobs that match a filter, after an id, at most `limit` (from 1 to 1,000). Ids are in the order of
