@@ -188,9 +188,8 @@ impl Head {
     }
 
     fn check(&self) -> Result<(), SegmentError> {
-        let starts = self.blocks.iter().map(|block| block.first);
-        let is_ordered = starts.clone().zip(starts.clone().skip(1)).all(|(one, next)| one < next);
-        let (first, last) = (starts.clone().next(), starts.last());
+        let is_ordered = self.blocks.windows(2).all(|pair| pair[0].first < pair[1].first);
+        let (first, last) = (self.blocks.first().map(|block| block.first), self.blocks.last().map(|block| block.first));
         if first != Some(self.first)
             || self.first == 0
             || !is_ordered
