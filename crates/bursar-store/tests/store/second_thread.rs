@@ -68,8 +68,8 @@ async fn a_row_that_changes_after_it_was_written_is_written_again() {
     done(&in_one_batch, holds_and_jobs().into_iter().chain(changes(&holds, &jobs)).collect()).await;
     let expected = describe(&one_by_one, &holds, &jobs).await;
     assert_eq!(describe(&in_one_batch, &holds, &jobs).await, expected);
-    assert_eq!(in_one_batch.hold(holds[0]).await.unwrap().unwrap().state, HoldState::Released);
-    assert_eq!(in_one_batch.job(jobs[0]).await.unwrap().unwrap().life.state, JobState::Cancelled);
+    assert_eq!(in_one_batch.hold(&Tenant::built_in(), holds[0]).await.unwrap().unwrap().state, HoldState::Released);
+    assert_eq!(in_one_batch.job(&Tenant::built_in(), jobs[0]).await.unwrap().unwrap().life.state, JobState::Cancelled);
 }
 
 /// A source of ids that panics once, when the counter reaches one.
