@@ -7,6 +7,7 @@
 //! - [`transaction`]: load, decide, store; the same for all engines. An engine outside of this crate, such as a simulated one, implements
 //!   [`transaction::Rows`] and uses the same code.
 //! - [`sqlite`], [`postgres`], [`memory`]: the engines.
+//! - [`moving`]: moving a database to another place or engine.
 //! - [`segment`]: the format of the archived journal.
 //! - [`wakeup`]: notifications between processes.
 //! - `conformance`: the tests that every engine must pass.
@@ -21,6 +22,7 @@ pub mod figures;
 mod job_list;
 mod job_row;
 pub mod memory;
+pub mod moving;
 pub mod postgres;
 pub mod segment;
 pub mod sqlite;
@@ -35,6 +37,7 @@ pub use figures::{
     BlobFilter, Cost, CostMark, DeadGroup, DeadGroupMark, DueJobs, Figures, HeldMark, HeldSum, JobFilter,
 };
 pub use memory::MemoryStore;
+pub use moving::{MoveOptions, MovePlace, MoveProgress, MoveReport, MoveStep, MoveSummary, TableSummary, UnitSums};
 pub use postgres::{PostgresOptions, PostgresStore};
 pub use segment::{ArchivedRow, Chain, Segment, SegmentError};
 pub use sqlite::{Copied, CopyOptions, CopyProgress, SqliteStore};

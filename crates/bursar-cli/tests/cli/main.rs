@@ -15,6 +15,7 @@ mod jobs;
 mod journal;
 mod maintenance;
 mod meter;
+mod moving;
 mod operators;
 mod people;
 mod postgres;

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod known;
+mod moved;
 mod opened;
 mod version_4;
 

@@ -25,7 +25,7 @@ impl Known {
     }
 }
 
-/// Runs each test on a copy of the databases of a schema version.
+/// Runs each test on copies of the databases of a schema version, and on copies that were moved to the other engine.
 macro_rules! on_both_engines {
     ($version:literal: $($name:ident,)*) => {
         mod sqlite {
@@ -40,6 +40,18 @@ macro_rules! on_both_engines {
                 super::$name(crate::opened::postgres($version).await).await;
             })*
         }
+        mod moved_to_postgres {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $name() {
+                super::$name(crate::moved::to_postgres($version).await).await;
+            })*
+        }
+        mod moved_to_sqlite {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $name() {
+                super::$name(crate::moved::to_sqlite($version).await).await;
+            })*
+        }
     };
 }
 pub(crate) use on_both_engines;
@@ -49,8 +61,9 @@ pub(crate) struct Opened {
     pub(crate) bursar: Bursar,
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) known: Known,
+    pub(crate) url: String,
     /// The folder of the copy, if it is a file.
-    _folder: Option<TempDir>,
+    pub(crate) folder: Option<TempDir>,
 }
 
 pub(crate) async fn sqlite(version: u32) -> Opened {
@@ -69,11 +82,11 @@ pub(crate) async fn postgres(version: u32) -> Opened {
     open(version, &url, Known::Postgres, None).await
 }
 
-async fn open(version: u32, url: &str, known: Known, folder: Option<TempDir>) -> Opened {
+pub(crate) async fn open(version: u32, url: &str, known: Known, folder: Option<TempDir>) -> Opened {
     let (_, made_at) = MADE_AT.iter().find(|(made, _)| *made == version).expect("a stored version");
     let clock = Arc::new(ManualClock::at(Time::from_micros(made_at[known as usize])));
     let bursar = Bursar::options(url).clock(clock.clone()).upkeep(None).open().await.unwrap();
-    Opened { bursar, clock, known, _folder: folder }
+    Opened { bursar, clock, known, url: url.to_owned(), folder }
 }
 
 fn stored(version: u32, ending: &str) -> PathBuf {
