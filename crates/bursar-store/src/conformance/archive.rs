@@ -99,14 +99,20 @@ pub(super) async fn archived_rows_are_read_and_rebuilt_as_before(world: World) {
     assert_eq!(snapshot(&world, &created).await, before, "a rebuild that fails changes nothing");
     assert_eq!(rebuild(&world, &all).await, end);
     assert_eq!(snapshot(&world, &created).await, before);
-    assert_eq!(world.store.job(&Tenant::built_in(), large).await.expect("works").expect("it exists").payload.as_str(), payload);
+    assert_eq!(
+        world.store.job(&Tenant::built_in(), large).await.expect("works").expect("it exists").payload.as_str(),
+        payload
+    );
     world.assert_verified().await;
     // The journal goes on where it was, and a payload of an archived row can be erased.
     world.apply(post("org", 1)).await;
     assert_eq!(journal(&world).await.last().map(|row| row.position), Some(end + 1));
     assert!(world.store.erase_payload(&Tenant::built_in(), large.0).await.expect("works"));
     assert_eq!(rebuild(&world, &all).await, end + 1);
-    assert_eq!(world.store.job(&Tenant::built_in(), large).await.expect("works").expect("it exists").payload.as_str(), "null");
+    assert_eq!(
+        world.store.job(&Tenant::built_in(), large).await.expect("works").expect("it exists").payload.as_str(),
+        "null"
+    );
 }
 
 pub(super) async fn a_row_that_answers_a_key_is_not_archived(world: World) {

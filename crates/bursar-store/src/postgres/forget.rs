@@ -202,12 +202,8 @@ impl PostgresStore {
         let after = Uuid::from_u128(after.map_or(0, |grant| grant.0));
         self.enter_step(&mut tx.conn(), Step::after_id("grants", after, limit)).await?;
         let page = "SELECT id, expires_at, tenant FROM bursar.grants WHERE id > $1 ORDER BY id LIMIT $2";
-        let page: Vec<(Uuid, i64, String)> = sqlx::query_as(page)
-            .bind(after)
-            .bind(sql_limit(limit))
-            .fetch_all(tx.conn())
-            .await
-            .map_err(store_error)?;
+        let page: Vec<(Uuid, i64, String)> =
+            sqlx::query_as(page).bind(after).bind(sql_limit(limit)).fetch_all(tx.conn()).await.map_err(store_error)?;
         let last = page.last().filter(|_| page.len() == limit).map(|(id, ..)| GrantId(id.as_u128()));
         let mut old: Vec<Uuid> = Vec::new();
         for (id, expires_at, tenant) in page {

@@ -1,6 +1,5 @@
 //! Databases to move, and what every test checks after a move.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use bursar::{Budget, Bursar, Limit, ManualClock, MoveProgress, MoveReport, Span, Time, Window};
@@ -30,11 +29,6 @@ impl Place {
     /// A database of the other engine.
     pub(crate) fn other(&self) -> Place {
         if self.folder.is_some() { Place::postgres() } else { Place::sqlite() }
-    }
-
-    /// The file, if it is one.
-    pub(crate) fn file(&self) -> Option<PathBuf> {
-        self.folder.as_ref().map(|folder| folder.path().join("bursar.db"))
     }
 
     /// Opens the database without maintenance.

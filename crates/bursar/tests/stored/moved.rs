@@ -15,7 +15,7 @@ pub(crate) async fn to_postgres(version: u32) -> Opened {
 pub(crate) async fn to_sqlite(version: u32) -> Opened {
     let folder = tempfile::tempdir().unwrap();
     let url = format!("sqlite://{}", folder.path().join("bursar.db").display());
-    Opened { folder: Some(folder), ..relocated(version, opened::postgres(version).await, &url).await }
+    Opened { _folder: Some(folder), ..relocated(version, opened::postgres(version).await, &url).await }
 }
 
 async fn relocated(version: u32, from: Opened, to: &str) -> Opened {

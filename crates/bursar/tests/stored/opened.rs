@@ -63,7 +63,7 @@ pub(crate) struct Opened {
     pub(crate) known: Known,
     pub(crate) url: String,
     /// The folder of the copy, if it is a file.
-    pub(crate) folder: Option<TempDir>,
+    pub(crate) _folder: Option<TempDir>,
 }
 
 pub(crate) async fn sqlite(version: u32) -> Opened {
@@ -86,7 +86,7 @@ pub(crate) async fn open(version: u32, url: &str, known: Known, folder: Option<T
     let (_, made_at) = MADE_AT.iter().find(|(made, _)| *made == version).expect("a stored version");
     let clock = Arc::new(ManualClock::at(Time::from_micros(made_at[known as usize])));
     let bursar = Bursar::options(url).clock(clock.clone()).upkeep(None).open().await.unwrap();
-    Opened { bursar, clock, known, url: url.to_owned(), folder }
+    Opened { bursar, clock, known, url: url.to_owned(), _folder: folder }
 }
 
 fn stored(version: u32, ending: &str) -> PathBuf {
