@@ -4,7 +4,8 @@
 //! SQLite replaces each id by the position of its row, wherever a row names one: the history of a scope or a job and the answers of
 //! idempotency keys are found by it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
+use std::fmt;
 
 use bursar_core::blob::{Blob, NamespaceState};
 use bursar_core::grant::Grant;
@@ -12,6 +13,8 @@ use bursar_core::hold::Hold;
 use bursar_core::id::BatchId;
 use bursar_core::job::{Job, QueueState, Schedule};
 use bursar_core::scope::ScopeState;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::tables::{Holds, Row, Table, Value};
 use crate::codec::{Packed, from_json, to_json};
@@ -21,7 +24,7 @@ use crate::job_row::MutableFields;
 /// A decoded value that may name journal rows.
 enum Linked {
     BatchId(BatchId),
-    Links(BTreeMap<String, BatchId>),
+    Links(OrderedLinks),
     Scope(Box<ScopeState>),
     Hold(Box<Hold>),
     Grant(Box<Grant>),
@@ -61,7 +64,7 @@ impl Linked {
     fn each(&mut self, mut call: impl FnMut(&mut BatchId)) {
         let last = match self {
             Linked::BatchId(id) => return call(id),
-            Linked::Links(links) => return links.values_mut().for_each(call),
+            Linked::Links(links) => return links.0.iter_mut().for_each(|(_, id)| call(id)),
             Linked::Scope(row) => &mut row.last,
             Linked::Hold(row) => &mut row.last,
             Linked::Grant(row) => &mut row.last,
@@ -89,6 +92,39 @@ impl Linked {
             Linked::Schedule(row) => Value::Text(to_json(row)),
             Linked::Namespace(row) => Value::Text(to_json(row)),
         }
+    }
+}
+
+/// The links of a journal row in their order, so that they are written as they were.
+struct OrderedLinks(Vec<(String, BatchId)>);
+
+impl Serialize for OrderedLinks {
+    fn serialize<S: Serializer>(&self, ser: S) -> Result<S::Ok, S::Error> {
+        ser.collect_map(self.0.iter().map(|(stream, id)| (stream, id)))
+    }
+}
+
+impl<'de> Deserialize<'de> for OrderedLinks {
+    fn deserialize<D: Deserializer<'de>>(de: D) -> Result<OrderedLinks, D::Error> {
+        struct Entries;
+
+        impl<'de> Visitor<'de> for Entries {
+            type Value = OrderedLinks;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of transactions by stream")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<OrderedLinks, A::Error> {
+                let mut links = Vec::new();
+                while let Some(link) = map.next_entry()? {
+                    links.push(link);
+                }
+                Ok(OrderedLinks(links))
+            }
+        }
+
+        de.deserialize_map(Entries)
     }
 }
 

@@ -11,8 +11,6 @@ pub(crate) struct Table {
     /// The number of leading columns that identify a row.
     pub(crate) key: usize,
     pub(crate) columns: &'static [Column],
-    /// The rows that count, as a condition; empty for all. Other rows exist only to be locked.
-    pub(crate) filter: &'static str,
     /// Whether PostgreSQL splits a row over lanes, of which all columns after the key are sums.
     pub(crate) lanes: bool,
 }
@@ -159,11 +157,11 @@ const fn json(name: &'static str, holds: Holds) -> Column {
 }
 
 const fn table(name: &'static str, key: usize, columns: &'static [Column]) -> Table {
-    Table { name, key, columns, filter: "", lanes: false }
+    Table { name, key, columns, lanes: false }
 }
 
 const fn counter(name: &'static str, key: usize, columns: &'static [Column]) -> Table {
-    Table { name, key, columns, filter: "", lanes: true }
+    Table { name, key, columns, lanes: true }
 }
 
 /// All tables but `meta`, `journal_segments`, because an archived journal is not moved, and `journal_new`, whose rows get positions before a
@@ -183,20 +181,17 @@ pub(crate) const TABLES: &[Table] = &[
         ],
     ),
     table("payloads", 1, &[id("id"), text("data")]),
-    Table {
-        filter: "version > 0",
-        ..table(
-            "scopes",
-            2,
-            &[
-                text("tenant"),
-                text("scope"),
-                int("version"),
-                bytes("state", Holds::Scope),
-                plain("budget", Kind::TextOrNull),
-            ],
-        )
-    },
+    table(
+        "scopes",
+        2,
+        &[
+            text("tenant"),
+            text("scope"),
+            int("version"),
+            bytes("state", Holds::Scope),
+            plain("budget", Kind::TextOrNull),
+        ],
+    ),
     table("holds", 1, &[id("id"), text("tenant"), small("state"), int("expires_at"), bytes("data", Holds::Hold)]),
     table(
         "live_charges",

@@ -309,9 +309,8 @@ fn select(table: &Table) -> String {
     let names = |columns: &[Column]| columns.iter().map(|column| column.name).collect::<Vec<_>>().join(", ");
     let keys = names(table.keys());
     if !table.lanes {
-        let condition = if table.filter.is_empty() { "true" } else { table.filter };
         let (columns, name) = (names(table.columns), table.name);
-        return format!("SELECT {columns} FROM bursar.{name} WHERE {condition} AND $1 = 0::bigint ORDER BY {keys}");
+        return format!("SELECT {columns} FROM bursar.{name} WHERE $1 = 0::bigint ORDER BY {keys}");
     }
     let sums = match table.name {
         // `low` has 32 bits.

@@ -313,14 +313,9 @@ fn send_rows(
 ) -> Result<(), StoreError> {
     let columns: Vec<&str> = table.columns.iter().map(|column| stored_name(column.name, column.kind)).collect();
     let keys: Vec<&str> = table.keys().iter().map(|column| column.name).collect();
-    let mut conditions: Vec<&str> = Vec::from([table.filter]);
-    conditions.retain(|condition| !condition.is_empty());
-    if table.is_journal() {
-        conditions.push("position > ?1");
-    }
     let mut sql = format!("SELECT {} FROM bursar_{}", columns.join(", "), table.name);
-    if !conditions.is_empty() {
-        sql.push_str(&format!(" WHERE {}", conditions.join(" AND ")));
+    if table.is_journal() {
+        sql.push_str(" WHERE position > ?1");
     }
     sql.push_str(&format!(" ORDER BY {}", keys.join(", ")));
     let mut select = conn.prepare(&sql).map_err(store_error)?;

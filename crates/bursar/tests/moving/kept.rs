@@ -25,7 +25,7 @@ pub(crate) struct World {
     dead: JobId,
     token: String,
     blob: BlobId,
-    doomed: BlobId,
+    deleted: BlobId,
     /// The position of the last event before the last ones.
     cursor: u64,
 }
@@ -60,11 +60,11 @@ pub(crate) async fn fill(bursar: &Bursar) -> World {
     bursar.queues().define("media", config).await.unwrap();
     let (leased, dead) = fill_jobs(bursar).await;
     let cursor = bursar.journal().read(0, 10_000).await.unwrap().1;
-    let (blob, doomed) = fill_blobs(bursar).await;
+    let (blob, deleted) = fill_blobs(bursar).await;
     let subject = "encoder".try_into().unwrap();
     let issued =
         bursar.credentials().issue(CredentialClass::Worker, subject, Payload::default(), None, None).await.unwrap();
-    World { hold, charging, leased, dead, token: issued.token.unwrap(), blob, doomed, cursor }
+    World { hold, charging, leased, dead, token: issued.token.unwrap(), blob, deleted, cursor }
 }
 
 async fn fill_jobs(bursar: &Bursar) -> (Job, JobId) {
@@ -97,7 +97,7 @@ async fn fill_blobs(bursar: &Bursar) -> (BlobId, BlobId) {
     let records = bursar.blob_records();
     records.define_namespace("media", NamespaceConfig::default()).await.unwrap();
     let mut blobs = Vec::new();
-    for byte in 1..=3 {
+    for byte in 1..=4 {
         let spec = BlobSpec::new("media".try_into().unwrap(), "local".try_into().unwrap());
         let blob = records.start(spec, HOUR, None).await.unwrap().blob;
         if byte < 3 {
@@ -107,6 +107,7 @@ async fn fill_blobs(bursar: &Bursar) -> (BlobId, BlobId) {
     }
     records.reference(blobs[0], "asset:7").await.unwrap();
     records.delete(blobs[1]).await.unwrap();
+    records.abandon(blobs[3]).await.unwrap();
     (blobs[0], blobs[1])
 }
 
@@ -136,8 +137,8 @@ async fn use_world(bursar: &Bursar, world: &World) {
     assert_eq!(bursar.credentials().admit(&token).await.unwrap().unwrap().subject.as_str(), "encoder");
     let records = bursar.blob_records();
     records.release(world.blob, "asset:7").await.unwrap();
-    records.restore(world.doomed).await.unwrap();
-    assert_eq!(records.find(world.doomed).await.unwrap().unwrap().state, BlobState::Live);
+    records.restore(world.deleted).await.unwrap();
+    assert_eq!(records.find(world.deleted).await.unwrap().unwrap().state, BlobState::Live);
     // The history of a scope follows links from one journal row to the one before.
     let stream = Stream::Scope("default".try_into().unwrap(), "team".try_into().unwrap());
     let mut history = bursar.journal().history(&stream, 1_000).await.unwrap();
@@ -159,7 +160,7 @@ async fn work_goes_on_after_a_move_there_and_back(first: Place) {
     let states = |table: &str| rows(table).states.into_iter().collect::<Vec<_>>();
     assert_eq!(states("jobs"), [("awaiting_budget", 1), ("behind", 1), ("leased", 1), ("ready", 2), ("scheduled", 1)]);
     assert_eq!(states("ended_jobs"), [("cancelled", 1), ("dead", 1), ("succeeded", 1)]);
-    assert_eq!(states("blobs"), [("doomed", 1), ("live", 1), ("pending", 1)]);
+    assert_eq!(states("blobs"), [("doomed", 1), ("live", 2), ("pending", 1)]);
     let (default, acme) = (&moved.summaries.1.tenants["default"], &moved.summaries.1.tenants["acme"]);
     assert_eq!((acme.posted, acme.held), (11, 22));
     assert_eq!((default.posted, default.held), (40 + 9 + 30, 60 + 100 + 60 + 500));
