@@ -7,7 +7,7 @@ use bursar_wire::problem::{Kind, Problem};
 use crate::args::{ArgSource, GlobalArgs, as_durations};
 use crate::commands::{
     backup, bench, blob, budget, command, completions, config, credential, dead, dev, doctor, grant, hold, job,
-    journal, maintenance, meter, migrate, namespace, openapi, queue, schedule, serve, top,
+    journal, maintenance, meter, migrate, moving, namespace, openapi, queue, schedule, serve, top,
 };
 use crate::context::{Access, Context};
 use crate::examples;
@@ -52,6 +52,8 @@ pub(crate) enum CliCommand {
     Backup(backup::Backup),
     /// Create a database from a backup
     Restore(backup::Restore),
+    /// Move the database to another place or engine
+    Move(moving::Move),
     /// Define and inspect budgets: limits on a scope, and what is left of them
     #[command(subcommand)]
     Budget(budget::Budgets),
@@ -154,6 +156,7 @@ impl Cli {
             CliCommand::Backup(args) => backup::run(args, &global.load_config()?).await,
             CliCommand::Restore(args) => backup::restore(args, &global.load_config()?).await,
             CliCommand::Migrate(args) => migrate::run(args, &global.load_config()?).await,
+            CliCommand::Move(args) => moving::run(args, &global).await,
             CliCommand::Doctor(args) => doctor::run(args, global).await,
             CliCommand::Journal(journal::Journals::Query) => journal::query(&global.load_config()?),
             command => {
@@ -215,6 +218,7 @@ async fn run_in(command: CliCommand, context: &Context) -> Result<Exit, Problem>
         | CliCommand::Backup(_)
         | CliCommand::Restore(_)
         | CliCommand::Migrate(_)
+        | CliCommand::Move(_)
         | CliCommand::Doctor(_)
         | CliCommand::Bench(_) => {
             unreachable!("`Cli::run` handles the commands that open the database themselves or need none")

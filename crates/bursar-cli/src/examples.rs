@@ -12,6 +12,13 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("backup", &["bursar backup nightly.db"]),
     ("restore", &["bursar --database sqlite://restored.db restore nightly.db"]),
     (
+        "move",
+        &[
+            "bursar move --from sqlite://bursar-data/bursar.db --to postgres://localhost/bursar",
+            "bursar move --follow --from sqlite://bursar-data/bursar.db --to postgres://localhost/bursar",
+        ],
+    ),
+    (
         "budget define",
         &[
             "bursar budget define org:acme --limit 25usd:month@Europe/Berlin --threshold 80",

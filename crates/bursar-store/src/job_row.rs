@@ -24,6 +24,9 @@ pub(crate) const SCHEDULED: i64 = 4;
 pub(crate) const AWAITING: i64 = 5;
 pub(crate) const LEASED: i64 = 6;
 
+/// The words for these states, by their numbers.
+pub(crate) const PLACES: [&str; 7] = ["ready", "behind", "barred", "put off", "scheduled", "awaiting_budget", "leased"];
+
 /// The columns of a live job that change with its state.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Columns {
@@ -117,6 +120,10 @@ impl<'a> MutableFields<'a> {
         };
         let home = Cow::Borrowed(home);
         MutableFields { home, priority: *priority, hold: *hold, version: *version, last: *last, life }
+    }
+
+    pub(crate) fn last_mut(&mut self) -> &mut Option<BatchId> {
+        &mut self.last
     }
 }
 

@@ -7,6 +7,7 @@
 //! - [`transaction`]: load, decide, store; the same for all engines. An engine outside of this crate, such as a simulated one, implements
 //!   [`transaction::Rows`] and uses the same code.
 //! - [`sqlite`], [`postgres`], [`memory`]: the engines.
+//! - [`moving`]: moving a database to another place or engine.
 //! - [`wakeup`]: notifications between processes.
 //! - `conformance`: the tests that every engine must pass.
 
@@ -20,6 +21,7 @@ pub mod figures;
 mod job_list;
 mod job_row;
 pub mod memory;
+pub mod moving;
 pub mod postgres;
 pub mod sqlite;
 pub mod store;
@@ -33,6 +35,7 @@ pub use figures::{
     BlobFilter, Cost, CostMark, DeadGroup, DeadGroupMark, DueJobs, Figures, HeldMark, HeldSum, JobFilter,
 };
 pub use memory::MemoryStore;
+pub use moving::{MoveOptions, MovePlace, MoveProgress, MoveReport, MoveStep, MoveSummary, TableSummary, UnitSums};
 pub use postgres::{PostgresOptions, PostgresStore};
 pub use sqlite::{Copied, CopyOptions, CopyProgress, SqliteStore};
 pub use store::{

@@ -76,7 +76,8 @@ pub use bursar_core::trace::TraceParent;
 pub use bursar_core::window::{CalendarUnit, Weekday, Window, Zone};
 pub use bursar_store::{
     Clock, Copied, CopyOptions, CopyProgress, Cost, CostMark, DeadGroup, DeadGroupMark, Health, HeldMark, HeldSum,
-    JobFilter, ManualClock, PostgresOptions, Report, StoreError, SystemClock, migration_sql,
+    JobFilter, ManualClock, MoveProgress, MoveReport, MoveStep, MoveSummary, PostgresOptions, Report, StoreError,
+    SystemClock, TableSummary, UnitSums, migration_sql,
 };
 pub use bursar_worker::{
     BlobReader, BlobStore, HandlerError, JobBlobs, JobContext, JobFailure, JobService, LeasedJob, NotTaken, Progress,

@@ -19,6 +19,7 @@ pub(crate) mod journal;
 pub(crate) mod maintenance;
 pub(crate) mod meter;
 pub(crate) mod migrate;
+pub(crate) mod moving;
 pub(crate) mod namespace;
 pub(crate) mod openapi;
 pub(crate) mod queue;

@@ -34,7 +34,7 @@ pub(crate) const FILE_DEFAULT: &str = "bursar.toml";
 /// The variable that names the configuration file.
 pub(crate) const FILE_VARIABLE: &str = "BURSAR_CONFIG";
 /// Variables that name a server and its token. They are not settings; `crate::target` reads them.
-const CLIENT_VARIABLES: [&str; 2] = ["BURSAR_SERVER", "BURSAR_TOKEN"];
+const CLIENT_VARIABLES: [&str; 4] = ["BURSAR_SERVER", "BURSAR_TOKEN", "BURSAR_MOVE_FROM", "BURSAR_MOVE_TO"];
 /// The most bytes of a configuration file, or of a file with one value.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 

@@ -14,6 +14,7 @@ mod jobs;
 mod journal;
 mod maintenance;
 mod meter;
+mod moving;
 mod operators;
 mod people;
 mod postgres;

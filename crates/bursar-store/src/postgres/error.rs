@@ -4,6 +4,7 @@ use std::io;
 
 use super::migrate;
 use crate::error::{Source, StoreError};
+use crate::moving::marks::{REFUSAL_CODE, refused_write};
 
 /// Why a statement failed that may succeed in the next attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +45,11 @@ pub(super) fn store_error(error: sqlx::Error) -> StoreError {
         // A value is out of range or too large for the server. One request is at fault, not the server.
         _ if code.starts_with("22") || code.starts_with("54") => return StoreError::Rejected(Box::new(error)),
         "3F000" | "42P01" => return StoreError::NotMigrated { found: 0, needed: migrate::SCHEMA_VERSION },
+        REFUSAL_CODE => {
+            if let Some(refused) = error.as_database_error().and_then(|error| refused_write(error.message())) {
+                return refused;
+            }
+        }
         _ => {}
     }
     match &error {

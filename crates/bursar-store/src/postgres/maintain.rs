@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::commit::configure_writer;
 use super::error::store_error;
 use super::read::sql_limit;
-use super::{PostgresStore, READ_COMMITTED, migrate};
+use super::{PostgresStore, READ_COMMITTED, migrate, moving};
 use crate::codec::stored_name;
 use crate::error::StoreError;
 use crate::figures::DueJobs;
@@ -182,6 +182,7 @@ impl Maintain for PostgresStore {
     async fn ready(&self) -> Result<(), StoreError> {
         let read_only = "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'";
         let mut conn = self.acquire().await?;
+        moving::read_marks(&mut conn.conn()).await?.check()?;
         if sqlx::query_scalar(read_only).fetch_one(conn.conn()).await.map_err(store_error)? {
             return Err(StoreError::Unavailable {
                 what: "the database server does not accept writes".into(),

@@ -6,7 +6,7 @@
 use super::conn::Conn;
 use super::error::store_error;
 use super::jobs::group_dead_jobs;
-use super::{PostgresStore, READ_COMMITTED};
+use super::{PostgresStore, READ_COMMITTED, moving};
 use crate::error::StoreError;
 
 /// The steps in order. Each ends by storing its number. The statements of a released step never change.
@@ -21,7 +21,7 @@ const STEPS: &[&str] = &[
 const GROUPS_STEP: usize = 2;
 
 /// The schema version that this build needs.
-pub(super) const SCHEMA_VERSION: i64 = STEPS.len() as i64;
+pub(crate) const SCHEMA_VERSION: i64 = STEPS.len() as i64;
 
 /// The advisory lock that a migrating node holds until the end of its transaction.
 const MIGRATION_LOCK: i64 = 0x6275_7273_6172_0001;
@@ -43,6 +43,7 @@ pub(super) async fn prepare(store: &PostgresStore) -> Result<(), StoreError> {
 async fn prepare_with(store: &PostgresStore, steps: &[&'static str]) -> Result<(), StoreError> {
     let known = steps.len() as i64;
     let mut conn = store.acquire().await?;
+    moving::read_marks(&mut conn.conn()).await?.check()?;
     let found = version(&mut conn.conn()).await?;
     if found > known {
         return Err(StoreError::NewerSchema { found, known });
@@ -128,6 +129,31 @@ mod tests {
         let ids = Arc::new(Mutex::new(Counter(node << 64)));
         let setup = Setup { rules: Rules::default(), clock: None, ids, migrate: true };
         PostgresStore::open(url, setup, PostgresOptions::default()).await
+    }
+
+    /// Whether a process of an earlier version can go on after this statement: its own statements name their columns, so what is added
+    /// must not need a value.
+    fn only_adds(statement: &str) -> bool {
+        let words: Vec<&str> = statement.split_whitespace().collect();
+        match words.as_slice() {
+            [] | ["CREATE", "TABLE" | "INDEX", ..] => true,
+            ["ALTER", "TABLE", _, "ADD", "COLUMN", ..] => {
+                !statement.contains("NOT NULL") || statement.contains(" DEFAULT ")
+            }
+            ["UPDATE", "bursar.meta", ..] => true,
+            _ => false,
+        }
+    }
+
+    #[test]
+    fn a_later_version_only_adds() {
+        for step in STEPS.iter().skip(1) {
+            let lines = step.lines().filter(|line| !line.starts_with("--"));
+            let sql = lines.collect::<Vec<_>>().join(" ");
+            for statement in sql.split(';') {
+                assert!(only_adds(statement), "a process of an earlier version cannot go on after: {statement}");
+            }
+        }
     }
 
     #[tokio::test]

@@ -14,6 +14,7 @@
 //! | `journal`, `payloads` | read the journal, assign its positions, load large payloads |
 //! | `verify`, `rebuild`, `forget` | check the tables, restore them from the journal, delete old rows |
 //! | `migrate`, `error`, `is_empty` | create the tables, translate errors, inspect a database |
+//! | `moving` | copies a database to or from another engine |
 //!
 //! # Statements
 //!
@@ -58,6 +59,7 @@ mod jobs;
 mod journal;
 mod maintain;
 mod migrate;
+pub(crate) mod moving;
 mod notify;
 mod payloads;
 mod pg_types;
@@ -86,6 +88,7 @@ use self::connections::BatchConnections;
 use self::error::store_error;
 pub use self::is_empty::is_empty;
 use self::maintain::Readiness;
+pub(crate) use self::migrate::SCHEMA_VERSION;
 pub use self::migrate::migration_sql;
 use self::notify::ChangeWatch;
 use self::scopes::ScopeCache;
@@ -175,6 +178,18 @@ const ONE_SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 impl PostgresStore {
     /// Connects to `postgres://…`, and creates or upgrades the tables if the setup allows it.
     pub async fn open(url: &str, setup: Setup, options: PostgresOptions) -> Result<PostgresStore, StoreError> {
+        let store = PostgresStore::connect(url, setup, options).await?;
+        migrate::prepare(&store).await?;
+        let newest: Option<i64> = sqlx::query_scalar("SELECT at FROM bursar.journal ORDER BY id DESC LIMIT 1")
+            .fetch_optional(store.acquire().await?.conn())
+            .await
+            .map_err(store_error)?;
+        store.advance_time_floor(Time::from_micros(newest.unwrap_or(i64::MIN)));
+        Ok(store)
+    }
+
+    /// Connects to a database, whose tables may be missing or a part of a move.
+    async fn connect(url: &str, setup: Setup, options: PostgresOptions) -> Result<PostgresStore, StoreError> {
         let servers = Servers::new(url, &options)?;
         let connect = &servers.main.connect;
         let address = format!(
@@ -190,7 +205,7 @@ impl PostgresStore {
             probe(direct, within).await?;
             check_same_database(&pool, &side_pool).await?;
         }
-        let store = PostgresStore {
+        Ok(PostgresStore {
             pool,
             batch_connections: BatchConnections::default(),
             side_pool,
@@ -202,14 +217,7 @@ impl PostgresStore {
             scope_cache: ScopeCache::default(),
             budgets: Budgets::default(),
             readiness: Readiness::default(),
-        };
-        migrate::prepare(&store).await?;
-        let newest: Option<i64> = sqlx::query_scalar("SELECT at FROM bursar.journal ORDER BY id DESC LIMIT 1")
-            .fetch_optional(store.acquire().await?.conn())
-            .await
-            .map_err(store_error)?;
-        store.advance_time_floor(Time::from_micros(newest.unwrap_or(i64::MIN)));
-        Ok(store)
+        })
     }
 
     /// Returns the connection pool, for callers' own transactions.

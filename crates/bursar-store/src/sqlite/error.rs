@@ -2,12 +2,20 @@
 
 use std::path::Path;
 
+use rusqlite::ffi::SQLITE_CONSTRAINT_TRIGGER;
 use rusqlite::{Error, ErrorCode};
 
 use crate::error::StoreError;
+use crate::moving::marks::refused_write;
 
 /// Converts an error of SQLite into what it means for the caller.
 pub(crate) fn store_error(error: Error) -> StoreError {
+    if let Error::SqliteFailure(failure, Some(message)) = &error
+        && failure.extended_code == SQLITE_CONSTRAINT_TRIGGER
+        && let Some(refused) = refused_write(message)
+    {
+        return refused;
+    }
     let code = error.sqlite_error_code();
     let (what, hint) = match code {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {

@@ -14,6 +14,7 @@
 //! | `change_counter`, `wal_watch` | notice the commits of other processes |
 //! | `files`, `integrity` | notice deleted, replaced and damaged files |
 //! | `backup`, `salvage`, `rebuild`, `verify` | copy, recover, rebuild and check a database |
+//! | `moving` | copies a database to or from another engine |
 //!
 //! Reads run on up to four connections of their own, each in one snapshot, and do not wait for the writer.
 
@@ -31,6 +32,7 @@ mod inserts;
 mod integrity;
 mod jobs;
 mod maintain;
+pub(crate) mod moving;
 mod notify;
 mod process_lock;
 mod read;
@@ -78,6 +80,15 @@ pub struct SqliteStore {
     change_counter: ChangeCounter,
 }
 
+/// How a file is opened.
+#[derive(Clone, Copy, Default)]
+struct OpenMode {
+    /// Whether only for reading.
+    read_only: bool,
+    /// Whether also a file that is a part of a move, which is not used otherwise.
+    in_move: bool,
+}
+
 /// The connections that read at the same time.
 const READERS: usize = 4;
 /// The most closures that run or wait on the writer thread. One more fails with `Busy`.
@@ -100,14 +111,21 @@ impl SqliteStore {
     /// Opens a database file for reading. It needs no permission to write the file or its folder, and every write fails. The file is
     /// neither created nor migrated.
     pub async fn open_read_only(path: impl AsRef<Path>, setup: Setup) -> Result<SqliteStore, StoreError> {
-        SqliteStore::start_with(Some(path.as_ref().to_owned()), Setup { migrate: false, ..setup }, true).await
+        let mode = OpenMode { read_only: true, in_move: false };
+        SqliteStore::start_with(Some(path.as_ref().to_owned()), Setup { migrate: false, ..setup }, mode).await
+    }
+
+    /// Opens a file that is a part of a move, to verify it.
+    async fn open_in_move(path: &Path, setup: Setup) -> Result<SqliteStore, StoreError> {
+        let mode = OpenMode { read_only: false, in_move: true };
+        SqliteStore::start_with(Some(path.to_owned()), Setup { migrate: false, ..setup }, mode).await
     }
 
     async fn start(path: Option<PathBuf>, setup: Setup) -> Result<SqliteStore, StoreError> {
-        SqliteStore::start_with(path, setup, false).await
+        SqliteStore::start_with(path, setup, OpenMode::default()).await
     }
 
-    async fn start_with(path: Option<PathBuf>, setup: Setup, read_only: bool) -> Result<SqliteStore, StoreError> {
+    async fn start_with(path: Option<PathBuf>, setup: Setup, mode: OpenMode) -> Result<SqliteStore, StoreError> {
         let clock = setup.clock.clone().unwrap_or_else(|| Arc::new(SystemClock));
         let shared = Arc::new(Shared {
             setup,
@@ -117,7 +135,7 @@ impl SqliteStore {
             latest: AtomicI64::new(i64::MIN),
             files: path.as_deref().map(Files::of),
             path,
-            read_only,
+            read_only: mode.read_only,
         });
         let opened = shared.clone();
         let prepare = move || {
@@ -128,7 +146,9 @@ impl SqliteStore {
                     writer.transaction(|_, conn| schema::migrate(conn))?;
                 }
             }
-            schema::check(&writer.conn)?;
+            if !mode.in_move {
+                schema::check(&writer.conn)?;
+            }
             if let Some(path) = &writer.shared.path {
                 integrity::check(&writer.shared, &writer.conn, path)?;
             }

@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use crate::error::StoreError;
 use crate::sqlite::error::store_error;
-use crate::sqlite::jobs;
+use crate::sqlite::{jobs, moving};
 
 /// The SQL of each schema version. Versions are appended, never edited.
 const VERSIONS: [&str; 4] = [KERNEL, DEAD_GROUPS, BLOBS, ON_EXPIRY];
@@ -189,6 +189,7 @@ pub(super) fn version(conn: &Connection) -> Result<i64, StoreError> {
 
 /// Fails if this build cannot use the schema of a database.
 pub(super) fn check(conn: &Connection) -> Result<(), StoreError> {
+    moving::check_marks(conn)?;
     match version(conn)? {
         found if found > KNOWN => Err(StoreError::NewerSchema { found, known: KNOWN }),
         found if found < KNOWN => Err(StoreError::NotMigrated { found, needed: KNOWN }),
@@ -198,6 +199,7 @@ pub(super) fn check(conn: &Connection) -> Result<(), StoreError> {
 
 /// Brings the tables to the version of this build, within the caller's transaction.
 pub(super) fn migrate(conn: &Connection) -> Result<(), StoreError> {
+    moving::check_marks(conn)?;
     migrate_with(conn, &VERSIONS)
 }
 
@@ -251,6 +253,30 @@ mod tests {
     async fn open(path: &std::path::Path) -> Result<SqliteStore, StoreError> {
         let ids = Arc::new(Mutex::new(Counter(0)));
         SqliteStore::open(path, Setup { rules: Rules::default(), clock: None, ids, migrate: true }).await
+    }
+
+    /// Whether a process of an earlier version can go on after this statement: its own statements name their columns, so what is added
+    /// must not need a value.
+    fn only_adds(statement: &str) -> bool {
+        let words: Vec<&str> = statement.split_whitespace().collect();
+        match words.as_slice() {
+            [] | ["CREATE", "TABLE" | "INDEX", ..] => true,
+            ["ALTER", "TABLE", _, "ADD", "COLUMN", ..] => {
+                !statement.contains("NOT NULL") || statement.contains(" DEFAULT ")
+            }
+            _ => false,
+        }
+    }
+
+    #[test]
+    fn a_later_version_only_adds() {
+        for step in VERSIONS.iter().skip(1) {
+            let lines = step.lines().filter(|line| !line.starts_with("--"));
+            let sql = lines.collect::<Vec<_>>().join(" ");
+            for statement in sql.split(';') {
+                assert!(only_adds(statement), "a process of an earlier version cannot go on after: {statement}");
+            }
+        }
     }
 
     #[tokio::test]

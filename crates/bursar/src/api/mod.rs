@@ -10,6 +10,7 @@ pub(crate) mod instance;
 pub(crate) mod jobs;
 pub(crate) mod journal;
 pub(crate) mod ledger;
+pub(crate) mod moving;
 pub(crate) mod options;
 pub(crate) mod queues;
 pub(crate) mod reservation;

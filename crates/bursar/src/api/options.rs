@@ -198,14 +198,14 @@ impl Options {
 }
 
 /// The location of a database.
-enum Location {
+pub(super) enum Location {
     Memory,
     File(PathBuf),
     Postgres,
 }
 
 impl Location {
-    fn parse(url: &str) -> Result<Location, StoreError> {
+    pub(super) fn parse(url: &str) -> Result<Location, StoreError> {
         if url.starts_with("postgres://") || url.starts_with("postgresql://") {
             return Ok(Location::Postgres);
         }

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod known;
+mod moved;
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -44,7 +45,7 @@ impl Known {
     }
 }
 
-/// Runs each test on a copy of both stored databases.
+/// Runs each test on a copy of both stored databases, and on copies that were moved to the other engine.
 macro_rules! on_both_engines {
     ($($name:ident,)*) => {
         mod sqlite {
@@ -57,6 +58,18 @@ macro_rules! on_both_engines {
             $(#[tokio::test(flavor = "multi_thread")]
             async fn $name() {
                 super::$name(crate::postgres().await).await;
+            })*
+        }
+        mod moved_to_postgres {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $name() {
+                super::$name(crate::moved::to_postgres().await).await;
+            })*
+        }
+        mod moved_to_sqlite {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $name() {
+                super::$name(crate::moved::to_sqlite().await).await;
             })*
         }
     };
@@ -75,6 +88,7 @@ struct Opened {
     bursar: Bursar,
     clock: Arc<ManualClock>,
     known: Known,
+    url: String,
     /// The folder of the copy, if it is a file.
     _folder: Option<TempDir>,
 }
@@ -98,7 +112,7 @@ async fn postgres() -> Opened {
 async fn open(url: &str, known: Known, folder: Option<TempDir>) -> Opened {
     let clock = Arc::new(ManualClock::at(Time::from_micros(MADE_AT[known as usize])));
     let bursar = Bursar::options(url).clock(clock.clone()).upkeep(None).open().await.unwrap();
-    Opened { bursar, clock, known, _folder: folder }
+    Opened { bursar, clock, known, url: url.to_owned(), _folder: folder }
 }
 
 fn stored(name: &str) -> PathBuf {

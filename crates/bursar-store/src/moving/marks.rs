@@ -1,0 +1,119 @@
+//! The rows of `meta` that a move leaves in both databases, and the errors they lead to.
+//!
+//! | row | in | meaning |
+//! | --- | --- | --- |
+//! | `moving` | the target | The move has not ended. The row `schema` is missing until then, so that no build opens the tables. |
+//! | `moved` | the source | Its contents are in another database. Triggers refuse every write. |
+//! | `moved_from` | the target | The move has ended. |
+
+use serde::{Deserialize, Serialize};
+
+use crate::codec::{from_json, to_json};
+use crate::error::StoreError;
+
+pub(crate) const SCHEMA: &str = "schema";
+pub(crate) const MOVING: &str = "moving";
+pub(crate) const MOVED: &str = "moved";
+pub(crate) const MOVED_FROM: &str = "moved_from";
+
+/// How the error of a trigger in a moved database begins. The place follows.
+const REFUSAL: &str = "bursar: this database was moved to ";
+
+/// The SQLSTATE of that error on PostgreSQL.
+pub(crate) const REFUSAL_CODE: &str = "BM001";
+
+/// A move into this database that has not ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Moving {
+    /// The place of the source.
+    pub(crate) from: String,
+    /// The run of `bursar move` that may write. A later run replaces it, and the earlier one fails at its next write.
+    pub(crate) run: String,
+    /// The schema version of the tables.
+    pub(crate) schema: i64,
+}
+
+/// The database that this one was moved to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Moved {
+    pub(crate) to: String,
+    /// The last position of the journal.
+    pub(crate) position: i64,
+}
+
+/// The database that this one was moved from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct MovedFrom {
+    pub(crate) from: String,
+    /// The last position of the journal at that time.
+    pub(crate) position: i64,
+}
+
+/// The marks of a database.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Marks {
+    /// The version of the tables; `None` without tables, and while a move into them has not ended.
+    pub(crate) schema: Option<i64>,
+    pub(crate) moving: Option<Moving>,
+    pub(crate) moved: Option<Moved>,
+    pub(crate) moved_from: Option<MovedFrom>,
+}
+
+impl Marks {
+    /// Reads the marks from the rows of `meta`.
+    pub(crate) fn read(rows: impl IntoIterator<Item = (String, String)>) -> Result<Marks, StoreError> {
+        let mut marks = Marks::default();
+        for (key, value) in rows {
+            match key.as_str() {
+                SCHEMA => {
+                    marks.schema = Some(value.parse().map_err(|_| StoreError::corrupt("schema version", &value))?);
+                }
+                MOVING => marks.moving = Some(from_json("mark of a move", &value)?),
+                MOVED => marks.moved = Some(from_json("mark of a move", &value)?),
+                MOVED_FROM => marks.moved_from = Some(from_json("mark of a move", &value)?),
+                _ => {}
+            }
+        }
+        Ok(marks)
+    }
+
+    /// Fails if the database may not be used because it is a part of a move.
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        if let Some(Moving { from, .. }) = &self.moving {
+            return Err(StoreError::Unavailable {
+                what: format!("this database is incomplete: a move from {from} into it has not ended"),
+                hint: "nothing was changed; run `bursar move` again with the same --from and --to, which resumes it",
+                permanent: true,
+                source: None,
+            });
+        }
+        match &self.moved {
+            Some(Moved { to, .. }) => Err(moved_to(to, true)),
+            None => Ok(()),
+        }
+    }
+}
+
+pub(crate) fn mark(value: &impl Serialize) -> String {
+    to_json(value)
+}
+
+/// Returns the message of the triggers in a database that was moved.
+pub(crate) fn refusal(to: &str) -> String {
+    format!("{REFUSAL}{to}")
+}
+
+/// Returns the error for the message of a trigger, if it is one of a move.
+pub(crate) fn refused_write(message: &str) -> Option<StoreError> {
+    // A write that this process cannot make, another one can: the caller retries, and reaches the new place when it is served.
+    message.strip_prefix(REFUSAL).map(|to| moved_to(to, false))
+}
+
+fn moved_to(to: &str, permanent: bool) -> StoreError {
+    StoreError::Unavailable {
+        what: format!("this database was moved to {to} and is read-only"),
+        hint: "nothing was changed; use the new database, or end the move with `bursar move --abandon` if that cannot be used",
+        permanent,
+        source: None,
+    }
+}

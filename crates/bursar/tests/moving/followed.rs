@@ -1,0 +1,106 @@
+//! Moves of databases in use: no acknowledged write is lost, and the switch can be taken back.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
+use bursar::{Bursar, Error, MoveStep};
+
+use crate::kept::fill;
+use crate::place::{Place, complete, define, from_both_engines, quiet};
+
+from_both_engines! {
+    no_acknowledged_write_is_lost,
+    a_switch_can_be_taken_back,
+    a_used_target_keeps_its_writes,
+}
+
+/// Posts one unit at a time until that fails, and returns how many posts were acknowledged, and the error.
+async fn post_until_refused(bursar: Bursar, acknowledged: Arc<AtomicI64>) -> Error {
+    loop {
+        match bursar.ledger().post("busy", 1).await {
+            Ok(_) => acknowledged.fetch_add(1, Ordering::SeqCst),
+            Err(error) if error.is_busy() => continue,
+            Err(error) => return error,
+        };
+    }
+}
+
+async fn no_acknowledged_write_is_lost(from: Place) {
+    let to = from.other();
+    let bursar = Bursar::open(&from.url).await.unwrap();
+    fill(&bursar).await;
+    define(&bursar, "busy").await;
+    let acknowledged = Arc::new(AtomicI64::new(0));
+    let writers: Vec<_> =
+        (0..8).map(|_| tokio::spawn(post_until_refused(bursar.clone(), acknowledged.clone()))).collect();
+    let switched = Arc::new(AtomicBool::new(false));
+    let seen = switched.clone();
+    let progress = Arc::new(move |step: &MoveStep| {
+        seen.fetch_or(matches!(step, MoveStep::Switched { .. }), Ordering::SeqCst);
+    });
+    let moved = complete(Bursar::relocate(&from.url, &to.url, true, progress).await.unwrap());
+    assert!(switched.load(Ordering::SeqCst) && moved.pause.is_some());
+    for writer in writers {
+        let refused = writer.await.unwrap();
+        let text = refused.to_string();
+        assert!(text.contains("was moved to") && text.contains(&moved.to) && refused.is_transient(), "{text}");
+    }
+    assert!(bursar.ready().await.is_err(), "the old server is not ready");
+    // Reads of the source still work, and nothing changes it any more: neither maintenance nor a rebuild.
+    let posted = bursar.ledger().budget("busy").await.unwrap().unwrap().balances[0].posted;
+    assert_eq!(posted, acknowledged.load(Ordering::SeqCst));
+    assert!(posted > 0);
+    bursar.rebuild().await.unwrap_err();
+    bursar.close().await;
+    assert!(from.refusal().await.contains("was moved to"));
+
+    let bursar = Bursar::open(&to.url).await.unwrap();
+    assert_eq!(bursar.ledger().budget("busy").await.unwrap().unwrap().balances[0].posted, posted);
+    bursar.ledger().post("busy", 1).await.unwrap();
+    bursar.close().await;
+}
+
+async fn a_switch_can_be_taken_back(from: Place) {
+    let to = from.other();
+    let source = from.open().await;
+    define(&source, "team").await;
+    source.ledger().post("team", 5).await.unwrap();
+    complete(Bursar::relocate(&from.url, &to.url, true, quiet()).await.unwrap());
+    source.ledger().post("team", 1).await.unwrap_err();
+    let other = from.other();
+    let refused = Bursar::abandon_move(&from.url, Some(&other.url)).await.unwrap_err().to_string();
+    assert!(refused.contains("was moved to"), "{refused}");
+
+    assert_eq!(Bursar::abandon_move(&from.url, Some(&to.url)).await.unwrap(), 2);
+    source.ledger().post("team", 1).await.unwrap();
+    source.close().await;
+    let refused = to.refusal().await;
+    assert!(refused.contains("was moved to"), "{refused}");
+    let nothing = Bursar::abandon_move(&from.url, Some(&to.url)).await.unwrap_err().to_string();
+    assert!(nothing.contains("was not moved"), "{nothing}");
+    // Another database can be the target of the next move.
+    complete(Bursar::relocate(&from.url, &other.url, true, quiet()).await.unwrap());
+    assert_eq!(Bursar::abandon_move(&from.url, None).await.unwrap(), 3);
+    from.open().await.close().await;
+}
+
+async fn a_used_target_keeps_its_writes(from: Place) {
+    let to = from.other();
+    let source = from.open().await;
+    define(&source, "team").await;
+    source.ledger().post("team", 5).await.unwrap();
+    source.close().await;
+    complete(Bursar::relocate(&from.url, &to.url, true, quiet()).await.unwrap());
+    let target = to.open().await;
+    target.ledger().post("team", 1).await.unwrap();
+    let refused = Bursar::abandon_move(&from.url, Some(&to.url)).await.unwrap_err().to_string();
+    assert!(refused.contains("was written after the move"), "{refused}");
+    target.ledger().post("team", 1).await.unwrap();
+    // It can be moved back instead.
+    let back = to.other();
+    complete(Bursar::relocate(&to.url, &back.url, true, quiet()).await.unwrap());
+    target.close().await;
+    let bursar = back.open().await;
+    assert_eq!(bursar.ledger().budget("team").await.unwrap().unwrap().balances[0].posted, 7);
+    bursar.close().await;
+}
