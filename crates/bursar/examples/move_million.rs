@@ -82,7 +82,8 @@ async fn fill(bursar: &Bursar, commands: usize) -> Result<(), Box<dyn Error>> {
     bursar.queues().define("wait", QueueConfig { key_concurrency: Some(1), ..QueueConfig::default() }).await?;
     for scope in 0..SCOPES {
         // The units of `tight` scopes are held once, so that no attempt after the first one fits.
-        let held_once = i64::try_from(commands * QUEUES[5].1 / 100 / SCOPES)? * 10;
+        let jobs = (commands / 100 + SCOPES - 1 - scope) / SCOPES * QUEUES[5].1;
+        let held_once = i64::try_from(jobs)?.max(1) * 10;
         for (name, limit) in [("team", i64::MAX / 2), ("tight", held_once)] {
             let budget = Budget::new([Limit::new(limit, Window::Lifetime)]);
             bursar.ledger().define(format!("{name}:{scope}"), budget).await?;

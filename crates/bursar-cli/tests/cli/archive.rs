@@ -1,5 +1,7 @@
 //! `bursar journal archive`, `segments` and `verify`, and what else reads the archive of the journal.
 
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

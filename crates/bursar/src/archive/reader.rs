@@ -17,6 +17,9 @@ const BLOCKS_KEPT: usize = 8;
 /// The segments that one query lists.
 const SEGMENTS_PAGE: usize = 1_000;
 
+/// The first position of a segment, the index of a block in it, and the rows of the block.
+type CachedBlock = (u64, usize, Arc<Vec<ArchivedRow>>);
+
 /// Reads the journal. Every reader of the journal outside of the store uses it, so that archived rows are read from their segments, and
 /// a row that cannot be read is an error and never a gap.
 pub(crate) struct JournalReader {
@@ -24,7 +27,7 @@ pub(crate) struct JournalReader {
     options: Option<ArchiveOptions>,
     counters: ArchiveCounters,
     heads: Mutex<VecDeque<(u64, Arc<Head>)>>,
-    blocks: Mutex<VecDeque<(u64, usize, Arc<Vec<ArchivedRow>>)>>,
+    blocks: Mutex<VecDeque<CachedBlock>>,
 }
 
 impl JournalReader {
