@@ -16,8 +16,10 @@ const STEPS: &[&str] = &[
     include_str!("schema/0003_blobs.sql"),
     include_str!("schema/0004_on_expiry.sql"),
     include_str!("schema/0005_journal_segments.sql"),
-    include_str!("schema/0006_row_security.sql"),
+    ROW_SECURITY,
 ];
+
+const ROW_SECURITY: &str = include_str!("schema/0006_row_security.sql");
 
 /// The step that groups dead jobs by their error.
 const GROUPS_STEP: usize = 2;
@@ -154,6 +156,11 @@ mod tests {
     #[test]
     fn a_later_version_only_adds() {
         for step in STEPS.iter().skip(1) {
+            if *step == ROW_SECURITY {
+                // Earlier versions connect as the owner of the tables, to whom policies do not apply unless they are forced.
+                assert!(!step.contains("FORCE ROW LEVEL SECURITY"));
+                continue;
+            }
             let lines = step.lines().filter(|line| !line.starts_with("--"));
             let sql = lines.collect::<Vec<_>>().join(" ");
             for statement in sql.split(';') {
