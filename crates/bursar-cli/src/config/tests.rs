@@ -113,7 +113,7 @@ fn rows_of_a_tenant_can_be_kept_for_another_time() {
     let acme = &rules[&Tenant::new("acme").unwrap()];
     assert_eq!((acme.holds, acme.grants, acme.costs), (Some(Span::from_days(365)), None, Some(Span::from_days(1))));
     assert_eq!(rules[&Tenant::new("a.b").unwrap()].grants, Some(Span::ZERO));
-    let value = "a.b.grants=0ms, acme.holds=365d, acme.costs=1d".to_owned();
+    let value = "a.b.grants=0s, acme.holds=365d, acme.costs=1d".to_owned();
     assert_eq!(shown(&mut loaded, "rules.tenants_kept").0, Some(value));
 }
 
