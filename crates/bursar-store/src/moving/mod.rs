@@ -3,7 +3,7 @@
 //! A move copies the rows of all tables, not only the journal. A rebuild from the journal would lose what events do not record: how long
 //! heartbeats have extended a lease, and what retention has deleted. It would also apply a million commands one by one.
 //!
-//! The one mechanism is a [pass](pass): it reads a table on both sides in the order of its key and writes what differs to the target.
+//! The one mechanism is a pass (`pass.rs`): it reads a table on both sides in the order of its key and writes what differs to the target.
 //! Passes are repeated, so an interrupted move goes on by running it again. Rows of the journal never change, so a pass copies only those
 //! after the last one of the target.
 //!

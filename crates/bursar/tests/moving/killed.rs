@@ -23,8 +23,7 @@ async fn steps(from: &Place, to: &Place, follow: bool) -> Vec<MoveStep> {
     let seen = steps.clone();
     let progress = Arc::new(move |step: &MoveStep| seen.lock().unwrap().push(step.clone()));
     complete(Bursar::relocate(&from.url, &to.url, follow, progress).await.unwrap());
-    let steps = steps.lock().unwrap().clone();
-    steps
+    steps.lock().unwrap().clone()
 }
 
 /// Moves in a process of its own that kills itself after a step, numbered from 1.
