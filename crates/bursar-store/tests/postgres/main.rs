@@ -46,7 +46,7 @@ async fn printed_migrations_work_and_a_newer_schema_is_refused() {
     let url = fresh_database();
     let not_migrating = || bursar_store::Setup { migrate: false, ..setup(1) };
     let closed = PostgresStore::open(&url, not_migrating(), PostgresOptions::default()).await;
-    assert!(matches!(closed.err(), Some(StoreError::NotMigrated { found: 0, needed: 5 })));
+    assert!(matches!(closed.err(), Some(StoreError::NotMigrated { found: 0, needed: 6 })));
 
     let mut conn = PgConnection::connect(&url).await.unwrap();
     let sql = sqlx::AssertSqlSafe(bursar_store::postgres::migration_sql());
