@@ -121,7 +121,7 @@ mod tests {
     const LATER: &str = "ALTER TABLE bursar.holds ADD COLUMN note text;
         ALTER TABLE bursar.postings ADD COLUMN note text DEFAULT 'later';
         CREATE TABLE bursar.later (id uuid PRIMARY KEY);
-        UPDATE bursar.meta SET value = '6' WHERE key = 'schema';";
+        UPDATE bursar.meta SET value = '7' WHERE key = 'schema';";
 
     /// Growing ids, different on each node.
     struct Counter(u128);
@@ -213,6 +213,6 @@ mod tests {
         assert_eq!(old.verify().await.unwrap().violations, Vec::<String>::new());
         assert_eq!(old.health().await.unwrap().schema, SCHEMA_VERSION + 1);
         let reopened = open(&url, 4).await.err();
-        assert!(matches!(reopened, Some(StoreError::NewerSchema { found: 6, known: SCHEMA_VERSION })), "{reopened:?}");
+        assert!(matches!(reopened, Some(StoreError::NewerSchema { found: 7, known: SCHEMA_VERSION })), "{reopened:?}");
     }
 }
