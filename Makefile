@@ -76,7 +76,7 @@ browser: setup
 fmt:
 	$(CARGO) fmt --all
 
-# ASKED passes options to the script: make schemathesis ASKED='--seed 7 --max-examples 500'
+# ASKED passes options to the script: make schemathesis ASKED='--database postgres --seed 7'
 schemathesis:
 	@command -v python3 >/dev/null 2>&1 || { echo 'please install: python3 python3-venv' >&2; exit 1; }
 	$(CARGO) build --locked

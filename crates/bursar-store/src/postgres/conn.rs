@@ -33,7 +33,7 @@ use super::{PostgresOptions, READ_COMMITTED};
 use crate::error::StoreError;
 use crate::postgres::error::{redacted, store_error};
 
-/// A connection that belongs to someone else, and how statements run on it.
+/// A connection that its caller owns, and how statements run on it.
 #[derive(Debug)]
 pub(super) struct Conn<'c> {
     conn: &'c mut PgConnection,
@@ -215,7 +215,7 @@ async fn run_alone(conn: &mut PgConnection, query: Unnamed) -> Result<Vec<Step>,
     }
 }
 
-/// A transaction on a connection that belongs to someone else. Dropping it rolls it back.
+/// A transaction on a connection that its caller owns. Dropping it rolls it back.
 pub(super) struct BorrowedTx<'t> {
     tx: Transaction<'t, Postgres>,
     pooled: bool,

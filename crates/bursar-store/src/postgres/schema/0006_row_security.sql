@@ -39,7 +39,7 @@ END
 $$;
 
 -- The functions below run with the rights of the owner and see the rows of all tenants until they return. That is why each says what it
--- returns, and why only the role of `bursar migrate --app-role` may execute them.
+-- returns, and why only the role of the setting postgres.role may execute them.
 
 -- The rows of the journal that idempotency keys refer to, for transactions that do not read the whole journal.
 CREATE FUNCTION bursar.journal_rows(ids uuid[]) RETURNS TABLE (id uuid, entries text)
