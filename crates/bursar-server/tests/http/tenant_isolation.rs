@@ -10,7 +10,8 @@ use crate::test_server::{OPERATOR, TestServer, on_both_engines};
 
 on_both_engines!(another_tenants_resources_look_nonexistent, channels_of_another_tenant_are_silent);
 
-const OWNER_TENANT: &str = "acme";
+/// Has letters that ids do not have, so that no id contains it by chance.
+const OWNER_TENANT: &str = "polonium";
 const OTHER_TENANT: &str = "globex";
 /// Longer than these tests take.
 const LONG_MS: u64 = 3_600_000;
