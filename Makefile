@@ -60,6 +60,8 @@ test: setup
 	$(BUILD)
 	tests/browser/run
 	$(MAKE) sdks
+	proof/schemathesis/run --brief --seed 7
+	proof/schemathesis/run --brief --seed 7 --database postgres
 
 # The scenarios need the virtual environment that the tests of the Python SDK create.
 sdks: setup

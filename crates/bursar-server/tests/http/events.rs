@@ -141,6 +141,12 @@ async fn events_are_ordered_and_resumable(server: TestServer) {
     assert_eq!(again.next().await.data["data"]["spec"]["payload"], 6, "live events follow");
     let mut lost = EventStream::open(&server, OPERATOR, "journal", Some(1 << 40)).await;
     assert_eq!(lost.next().await.kind, "resync", "an unknown position");
+    // The last has a digit more than any position, though a 64-bit number holds it.
+    for bad in ["", "-1", "+1", "1 2", "x", "18446744073709551616", "10000000000000000000"] {
+        let headers = [("Last-Event-ID", bad)];
+        let refused = server.call_with(OPERATOR, &headers, "GET", "/v1/events", Value::Null).await.is(400).json();
+        assert_eq!(refused["field"], "last-event-id", "{bad}");
+    }
     server.stop().await;
 }
 

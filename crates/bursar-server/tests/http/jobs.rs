@@ -111,18 +111,21 @@ async fn a_completed_job_settles_its_hold(server: TestServer) {
     server.stop().await;
 }
 
+/// A wake that is lost is made up for once in a second. These are not lost.
 async fn a_waiting_worker_is_woken_by_a_new_job(server: TestServer) {
-    let body = json!({ "queues": ["q"], "wait_ms": 60_000 });
-    let waiting = server.call("POST", "/v1/jobs/lease", body.clone());
-    let enqueueing = async {
-        // The lease request may arrive before or after the job; it must get the job in both cases.
-        tokio::task::yield_now().await;
-        enqueue(&server, "q", "k").await
-    };
-    let began = tokio::time::Instant::now();
-    let (leased, id) = tokio::join!(waiting, enqueueing);
-    assert_eq!(leased.is(200).json()["jobs"][0]["id"], id);
-    assert!(began.elapsed() < Duration::from_secs(50), "the wait ended before its timeout");
+    let mut delays = Vec::new();
+    for _ in 0..9 {
+        let waiting = server.call("POST", "/v1/jobs/lease", json!({ "queues": ["q"], "wait_ms": 60_000 }));
+        let enqueueing = async {
+            while !server.call("GET", "/metrics", Value::Null).await.is(200).text.contains("bursar_lease_waiters 1\n") {}
+            (tokio::time::Instant::now(), enqueue(&server, "q", "k").await)
+        };
+        let (leased, (began, id)) = tokio::join!(waiting, enqueueing);
+        delays.push(began.elapsed());
+        assert_eq!(leased.is(200).json()["jobs"][0]["id"], id);
+    }
+    delays.sort();
+    assert!(delays[4] < Duration::from_millis(500), "{delays:?}");
     let none = server.call("POST", "/v1/jobs/lease", json!({ "queues": ["q"], "wait_ms": 50 })).await.is(200).json();
     assert_eq!(none["jobs"], json!([]));
     let long = server.call("POST", "/v1/jobs/lease", json!({ "queues": ["q"], "wait_ms": 60_001 })).await.is(400);
