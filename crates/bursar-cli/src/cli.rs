@@ -256,7 +256,7 @@ impl CliCommand {
                 matches!(args, credential::Tokens::Show { .. } | credential::Tokens::List { .. })
             }
             CliCommand::Meter(args) => matches!(args, meter::Meters::Show { .. }),
-            CliCommand::Journal(args) => !matches!(args, journal::Journals::Archive(_)),
+            CliCommand::Journal(args) => !matches!(args, journal::Journals::Archive(_) | journal::Journals::Unarchive),
             CliCommand::Top(_) | CliCommand::Verify => true,
             _ => false,
         };
@@ -274,7 +274,10 @@ impl CliCommand {
                 | CliCommand::Sweep(_)
                 | CliCommand::Grant(grant::Grants::Purge)
                 | CliCommand::Journal(
-                    journal::Journals::Archive(_) | journal::Journals::Segments | journal::Journals::Verify,
+                    journal::Journals::Archive(_)
+                        | journal::Journals::Unarchive
+                        | journal::Journals::Segments
+                        | journal::Journals::Verify,
                 )
         )
     }

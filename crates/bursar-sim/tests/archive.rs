@@ -123,7 +123,7 @@ async fn world(seed: u64) -> Result<(), String> {
     let mut keyed: Vec<(String, i64, String, Time)> = Vec::new();
     for step in 0..120 {
         let now = other.now().await.unwrap();
-        match numbers.below(10) {
+        match numbers.below(11) {
             0..4 => drop(bursar.ledger().post("room", 1).await.unwrap()),
             4 | 5 => {
                 let (key, amount) = (format!("key-{step}"), step);
@@ -145,10 +145,11 @@ async fn world(seed: u64) -> Result<(), String> {
             }
             7 => clock.advance(Span::from_secs(3_600 * (1 + numbers.below(48)))),
             8 => bursar.tidy().await.map_err(|error| error.to_string())?,
-            _ => {
+            9 => {
                 // An instance whose place has failed is a process that has ended.
                 let _ = bursar.journal().archive().await;
             }
+            _ => drop(other.journal().unarchive().await.map_err(|error| error.to_string())?),
         }
         let all = events(&other).await?;
         if all.get(..seen.len()) != Some(&seen[..]) {

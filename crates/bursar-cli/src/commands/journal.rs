@@ -28,6 +28,8 @@ pub(crate) enum Journals {
     Query,
     /// Move rows that are old enough to the archive that journal.archive names
     Archive(Archive),
+    /// Put all archived rows back into the database, such as before `bursar move`; files stay in the archive
+    Unarchive,
     /// List the segments of the archive
     Segments,
     /// Prove that no event is missing or changed: read every segment of the archive and every row of the table
@@ -104,6 +106,7 @@ pub(crate) async fn run(args: Journals, context: &Context) -> Result<(), Problem
             Ok(())
         }
         Journals::Archive(args) => archive::archive(args, context).await,
+        Journals::Unarchive => archive::unarchive(context).await,
         Journals::Segments => archive::segments(context).await,
         Journals::Verify => archive::verify(context).await,
         Journals::Query => unreachable!("`Cli::run` prints the query without opening a database"),

@@ -1,4 +1,4 @@
-//! `bursar journal archive`, `segments` and `verify`, and what else reads the archive of the journal.
+//! `bursar journal archive`, `unarchive`, `segments` and `verify`, and what else reads the archive of the journal.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -88,6 +88,57 @@ fn archive_and_restore(url: &str, empty: impl Fn(&str), other: &str) {
     let doctor = run(&["doctor", "--component", "archive"]).exits(1);
     assert!(doctor.out.contains(&name), "{}", doctor.out);
     assert_eq!(json(&["budget", "show", "room"]), balances, "everything else works");
+}
+
+/// Puts the archive of a database back, and moves the database to the other engine.
+fn unarchive_and_move(url: &str, other: &str) {
+    let dir = Workdir::empty();
+    let run = |args: &[&str]| dir.run(&[&["--database", url], args].concat());
+    let json = |args: &[&str]| dir.json(&[&["--database", url], args].concat());
+    let end = fill(url);
+    dir.file("bursar.toml", SETTINGS);
+    let listed = json(&["journal", "list", "--after", "0"]);
+    assert!(run(&["journal", "unarchive"]).exits(0).out.contains("nothing was archived"));
+    run(&["journal", "archive"]).exits(0);
+    let refused = dir.run(&["move", "--from", url, "--to", other]).exits(1);
+    assert!(refused.err.contains("archive") && refused.err.contains("bursar journal unarchive"), "{}", refused.err);
+
+    let file = segment_files(&dir.0.path().join("archive")).remove(0);
+    let bytes = std::fs::read(&file).unwrap();
+    std::fs::write(&file, &bytes[1..]).unwrap();
+    let name = file.file_name().unwrap().to_str().unwrap();
+    let damaged = run(&["journal", "unarchive"]).exits(1);
+    assert!(damaged.err.contains(name), "{}", damaged.err);
+    std::fs::write(&file, bytes).unwrap();
+    run(&["journal", "verify"]).exits(0);
+
+    let done = run(&["journal", "unarchive"]).exits(0);
+    assert!(done.out.contains(&format!("positions 1 to {} are in the database again", end - 1)), "{}", done.out);
+    assert!(file.exists(), "the file stays");
+    dir.file("bursar.toml", "");
+    assert_eq!(json(&["journal", "list", "--after", "0"]), listed, "no archive is needed");
+    run(&["verify"]).exits(0);
+    let moved = dir.run(&["move", "--from", url, "--to", other]).exits(0);
+    assert!(moved.out.contains(&format!("up to position {end}")), "{}", moved.out);
+    assert_eq!(dir.json(&["rebuild", "--yes", "--database", other])["events"], end);
+}
+
+#[test]
+fn an_archived_sqlite_journal_is_put_back_and_moved() {
+    let folder = tempfile::tempdir().unwrap();
+    unarchive_and_move(
+        &format!("sqlite://{}", folder.path().join("live.db").display()),
+        &bursar_testkit::fresh_database(),
+    );
+}
+
+#[test]
+fn an_archived_postgres_journal_is_put_back_and_moved() {
+    let folder = tempfile::tempdir().unwrap();
+    unarchive_and_move(
+        &bursar_testkit::fresh_database(),
+        &format!("sqlite://{}", folder.path().join("laptop.db").display()),
+    );
 }
 
 #[test]

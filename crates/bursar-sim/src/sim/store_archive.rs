@@ -26,6 +26,10 @@ impl Archive for SimStore {
         not_simulated()
     }
 
+    async fn restore_segment(&self, _: &Segment, _: Vec<ArchivedRow>) -> Result<bool, StoreError> {
+        not_simulated()
+    }
+
     async fn list_segments(&self, _: u64, _: usize) -> Result<Vec<Segment>, StoreError> {
         Ok(Vec::new())
     }

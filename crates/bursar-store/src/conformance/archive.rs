@@ -178,3 +178,45 @@ pub(super) async fn only_the_next_segment_is_recorded(world: World) {
     assert_eq!(world.store.prune_journal(10).await.expect("works"), 3);
     assert_eq!(journal(&world).await[0].position, 6, "rows without a segment stay");
 }
+
+pub(super) async fn the_last_segment_is_put_back(world: World) {
+    let created = mixed_stream(&world, 120).await;
+    world.clock.advance(Span::from_days(8));
+    world.apply(post("org", 1)).await;
+    while world.store.forget_keys(1_000).await.expect("works") > 0 {}
+    let (whole, before) = (plain(journal(&world).await), snapshot(&world, &created).await);
+    let all = archivable(&world, 0, usize::MAX).await;
+    let (front, back) = all.split_at(all.len() / 2);
+    let (first, last) = (archive(&world, front).await, archive(&world, back).await);
+    let restore = async |segment: &Segment, rows: &[ArchivedRow]| {
+        world.store.restore_segment(segment, rows.to_vec()).await.expect("works")
+    };
+    let left = journal(&world).await.len();
+    assert!(!restore(&first, front).await, "another segment is the last one");
+    let foreign = Segment { digest: first.digest, ..last.clone() };
+    assert!(!restore(&foreign, back).await, "it has another digest");
+    assert_eq!(journal(&world).await.len(), left, "nothing was put back");
+
+    assert!(restore(&last, back).await);
+    assert!(!restore(&last, back).await, "it was put back before");
+    assert_eq!(world.store.last_segment().await.expect("works").as_ref(), Some(&first));
+    assert_eq!(plain(journal(&world).await), whole[front.len()..]);
+    // Some rows of the segment are deleted again, and others are not.
+    assert!(world.store.record_segment(&last).await.expect("works"));
+    assert_eq!(world.store.prune_journal(2).await.expect("works"), 2);
+    assert!(restore(&last, back).await);
+    assert_eq!(plain(journal(&world).await), whole[front.len()..], "each row is there once");
+    assert!(restore(&first, front).await);
+    assert_eq!(world.store.last_segment().await.expect("works"), None);
+
+    assert_eq!(plain(journal(&world).await), whole);
+    for row in [&all[0], &all[all.len() - 1]] {
+        assert!(world.store.batch(row.id).await.expect("works").is_some());
+    }
+    assert_eq!(world.store.prune_journal(10).await.expect("works"), 0, "nothing is archived");
+    world.store.rebuild().await.expect("no position is missing");
+    assert_eq!(snapshot(&world, &created).await, before);
+    world.assert_verified().await;
+    world.apply(post("org", 1)).await;
+    assert_eq!(journal(&world).await.len(), whole.len() + 1);
+}

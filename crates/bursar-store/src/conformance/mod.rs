@@ -109,6 +109,7 @@ cases! {
     archive::a_row_that_answers_a_key_is_not_archived,
     archive::young_rows_stay_in_the_journal,
     archive::only_the_next_segment_is_recorded,
+    archive::the_last_segment_is_put_back,
     mixed::verify_finds_nothing_after_a_mixed_stream,
 }
 

@@ -3,6 +3,7 @@
 use std::sync::PoisonError;
 
 use async_trait::async_trait;
+use bursar_core::event::Batch;
 use bursar_core::id::BatchId;
 use bursar_core::mutant::Mutant;
 use bursar_core::page;
@@ -45,10 +46,14 @@ impl Tables {
     }
 
     fn read_archived(&self, row: &ArchivedRow) -> Result<Journaled, StoreError> {
-        let (prev, entries) = (from_json("journal row", &row.prev)?, from_json("journal row", &row.entries)?);
-        let batch = bursar_core::event::Batch { id: row.id, at: row.at, prev, entries };
-        Ok(self.journaled(&Journaled { position: row.position, batch }))
+        Ok(self.journaled(&stored(row)?))
     }
+}
+
+/// Returns a row as the table had it.
+fn stored(row: &ArchivedRow) -> Result<Journaled, StoreError> {
+    let (prev, entries) = (from_json("journal row", &row.prev)?, from_json("journal row", &row.entries)?);
+    Ok(Journaled { position: row.position, batch: Batch { id: row.id, at: row.at, prev, entries } })
 }
 
 #[async_trait]
@@ -76,6 +81,17 @@ impl Archive for MemoryStore {
         let mut tables = self.tables();
         let until = prunable(tables.segments.last().map(|segment| segment.last));
         Ok(tables.journal.prune(until, limit))
+    }
+
+    async fn restore_segment(&self, segment: &Segment, rows: Vec<ArchivedRow>) -> Result<bool, StoreError> {
+        let mut tables = self.tables();
+        if tables.segments.last() != Some(segment) {
+            return Ok(false);
+        }
+        let rows = rows.iter().map(stored).collect::<Result<Vec<_>, _>>()?;
+        tables.journal.restore(rows);
+        tables.segments.pop();
+        Ok(true)
     }
 
     async fn list_segments(&self, after: u64, limit: usize) -> Result<Vec<Segment>, StoreError> {

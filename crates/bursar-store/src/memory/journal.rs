@@ -45,8 +45,20 @@ impl Journal {
         let old = self.rows.partition_point(|row| row.position <= until);
         let count = old.min(limit).min(self.rows.len().saturating_sub(1));
         self.rows.drain(..count);
-        self.by_id = self.rows.iter().enumerate().map(|(index, row)| (row.batch.id, index)).collect();
+        self.index();
         count
+    }
+
+    /// Puts rows before the first one back. Rows that were not deleted stay as they are.
+    pub(super) fn restore(&mut self, mut rows: Vec<Journaled>) {
+        let first = self.rows.first().map_or(u64::MAX, |row| row.position);
+        rows.retain(|row| row.position < first);
+        self.rows.splice(..0, rows);
+        self.index();
+    }
+
+    fn index(&mut self) {
+        self.by_id = self.rows.iter().enumerate().map(|(index, row)| (row.batch.id, index)).collect();
     }
 
     /// Returns the position of the next event.

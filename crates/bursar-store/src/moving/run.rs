@@ -136,7 +136,7 @@ impl Run<'_> {
             // The rows in segments link to each other by ids, which differ between the engines.
             return Err(refused(
                 "a part of the journal of the source is in an archive, which cannot be moved",
-                "nothing was changed; keep this database, or begin a new one",
+                "nothing was changed; run `bursar journal unarchive` on the source first",
             ));
         }
         let target = self.target.marks().await?;

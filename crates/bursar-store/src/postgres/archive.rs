@@ -119,6 +119,22 @@ impl Archive for PostgresStore {
         Ok(usize::try_from(deleted.rows_affected()).unwrap_or(usize::MAX))
     }
 
+    async fn restore_segment(&self, segment: &Segment, rows: Vec<ArchivedRow>) -> Result<bool, StoreError> {
+        let mut tx = self.begin(READ_COMMITTED, Reach::All).await?;
+        configure_writer(tx.conn(), self.options.key_patience).await.map_err(store_error)?;
+        let delete = "DELETE FROM bursar.journal_segments WHERE first_position = $1 AND digest = $2
+            AND first_position = (SELECT max(first_position) FROM bursar.journal_segments)";
+        let delete = sqlx::query(delete).bind(segment.first as i64).bind(&segment.digest.0[..]);
+        if delete.execute(tx.conn()).await.map_err(store_error)?.rows_affected() == 0 {
+            return Ok(false);
+        }
+        for part in rows.chunks(ROWS_PER_STEP as usize) {
+            insert_rows(&mut tx.conn(), part).await?;
+        }
+        tx.commit().await.map_err(commit_error)?;
+        Ok(true)
+    }
+
     async fn list_segments(&self, after: u64, limit: usize) -> Result<Vec<Segment>, StoreError> {
         let sql = "SELECT * FROM bursar.journal_segments WHERE last_position > $1 ORDER BY last_position LIMIT $2";
         let rows: Vec<Row> = sqlx::query_as(sql)
@@ -178,6 +194,33 @@ async fn read_rows(conn: &mut Conn<'_>, after: i64, before: Time) -> Result<Vec<
     // The first row that is too young is kept, so that the caller sees the end.
     let mut young = false;
     Ok(rows.take_while(|row| !std::mem::replace(&mut young, row.at >= before)).collect())
+}
+
+/// Puts rows back into the journal. Rows that it still has stay as they are.
+async fn insert_rows(conn: &mut Conn<'_>, rows: &[ArchivedRow]) -> Result<(), StoreError> {
+    let ids: Vec<Uuid> = rows.iter().map(|row| Uuid::from_u128(row.id.0)).collect();
+    let counts: Vec<i32> = rows.iter().map(|row| row.count as i32).collect();
+    let insert = "INSERT INTO bursar.journal (id, at, count, prev, entries)
+        SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::integer[], $4::text[], $5::text[]) ON CONFLICT (id) DO NOTHING";
+    sqlx::query(insert)
+        .bind(&ids)
+        .bind(rows.iter().map(|row| row.at.micros()).collect::<Vec<_>>())
+        .bind(&counts)
+        .bind(rows.iter().map(|row| row.prev.as_str()).collect::<Vec<_>>())
+        .bind(rows.iter().map(|row| row.entries.as_str()).collect::<Vec<_>>())
+        .execute(&mut *conn)
+        .await
+        .map_err(store_error)?;
+    let insert = "INSERT INTO bursar.journal_order (position, id, count)
+        SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::integer[]) ON CONFLICT (position) DO NOTHING";
+    sqlx::query(insert)
+        .bind(rows.iter().map(|row| row.position as i64).collect::<Vec<_>>())
+        .bind(&ids)
+        .bind(&counts)
+        .execute(conn)
+        .await
+        .map_err(store_error)?;
+    Ok(())
 }
 
 /// Returns the position of the first row from which an idempotency key is answered.

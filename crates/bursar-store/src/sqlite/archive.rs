@@ -52,6 +52,12 @@ impl Archive for SqliteStore {
         self.writer()?.call(move |writer| writer.transaction(work)).await
     }
 
+    async fn restore_segment(&self, segment: &Segment, rows: Vec<ArchivedRow>) -> Result<bool, StoreError> {
+        let segment = segment.clone();
+        let work = move |_: &Shared, conn: &Connection| restore(conn, &segment, &rows);
+        self.writer()?.call(move |writer| writer.transaction(work)).await
+    }
+
     async fn list_segments(&self, after: u64, limit: usize) -> Result<Vec<Segment>, StoreError> {
         let sql = select("WHERE last_position > ?1 ORDER BY last_position LIMIT ?2");
         self.in_snapshot(move |shared, conn| {
@@ -152,6 +158,22 @@ fn prune(conn: &Connection, limit: usize) -> Result<usize, StoreError> {
         SELECT position FROM bursar_journal
         WHERE position <= ?1 AND position < (SELECT max(position) FROM bursar_journal) ORDER BY position LIMIT ?2)";
     conn.prepare_cached(delete).and_then(|mut delete| delete.execute(params![until, limit as i64])).map_err(store_error)
+}
+
+/// Puts the rows of the last segment back, and forgets the segment.
+fn restore(conn: &Connection, segment: &Segment, rows: &[ArchivedRow]) -> Result<bool, StoreError> {
+    let delete = "DELETE FROM bursar_journal_segments WHERE first_position = ?1 AND digest = ?2
+        AND first_position = (SELECT max(first_position) FROM bursar_journal_segments)";
+    if conn.execute(delete, params![segment.first as i64, segment.digest.0]).map_err(store_error)? == 0 {
+        return Ok(false);
+    }
+    let insert = "INSERT INTO bursar_journal (position, at, count, prev, entries) VALUES (?1, ?2, ?3, ?4, ?5)
+        ON CONFLICT (position) DO NOTHING";
+    let mut insert = conn.prepare_cached(insert).map_err(store_error)?;
+    for ArchivedRow { position, at, count, prev, entries, .. } in rows {
+        insert.execute(params![*position as i64, at.micros(), count, prev, entries]).map_err(store_error)?;
+    }
+    Ok(true)
 }
 
 /// The columns of a segment, in the order of the table.

@@ -30,6 +30,9 @@ pub trait Archive: Send + Sync + 'static {
     async fn record_segment(&self, segment: &Segment) -> Result<bool, StoreError>;
     /// Deletes at most `limit` rows of the journal that recorded segments have, the oldest first, and returns how many.
     async fn prune_journal(&self, limit: usize) -> Result<usize, StoreError>;
+    /// Puts the rows of the last recorded segment back into the table and forgets the segment. Returns false, with nothing changed, if
+    /// another segment is the last one. `rows` are all rows of the segment; those that were not deleted yet stay as they are.
+    async fn restore_segment(&self, segment: &Segment, rows: Vec<ArchivedRow>) -> Result<bool, StoreError>;
 
     /// Lists recorded segments that end after a position, in order.
     async fn list_segments(&self, after: u64, limit: usize) -> Result<Vec<Segment>, StoreError>;

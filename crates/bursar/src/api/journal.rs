@@ -216,6 +216,13 @@ impl Journal<'_> {
         Ok(archive::preview(&self.0.inner.store, options).await?)
     }
 
+    /// Puts everything that is archived back into the table, over all tenants, and returns the segments that had it, the last one first.
+    /// Their files stay where they are. An instance with an archive archives old rows again: open none until what needs the whole journal
+    /// in the table is done, such as a move to another engine.
+    pub async fn unarchive(&self) -> Result<Vec<Segment>, Error> {
+        Ok(archive::undo(&self.0.inner.journal).await?)
+    }
+
     /// Returns the state of the archive.
     pub async fn archive_status(&self) -> Result<ArchiveStatus, Error> {
         Ok(self.0.inner.journal.status().await?)

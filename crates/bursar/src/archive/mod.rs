@@ -3,6 +3,7 @@
 //! - `place`, `directory`: where segments are stored. `bursar-blobs` has a place in object storage.
 //! - `step`: makes one segment: choose rows, write, read back, record, delete.
 //! - `reader`: the only code that decides whether a row is read from the table or from a segment.
+//! - `undo`: puts rows of segments back into the table.
 //! - `check`: verifies the chain of segments, and that it joins the table.
 
 mod check;
@@ -10,6 +11,7 @@ mod directory;
 mod place;
 mod reader;
 mod step;
+mod undo;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +24,7 @@ pub use self::directory::DirectoryPlace;
 pub use self::place::{ArchivePlace, MemoryPlace};
 pub(crate) use self::reader::{JournalReader, feed};
 pub(crate) use self::step::{ArchiveCounters, preview, step, step_all};
+pub(crate) use self::undo::undo;
 pub use self::step::{ArchiveCounts, Archived};
 
 /// Where and when the journal is archived.

@@ -51,13 +51,19 @@ impl JournalReader {
     /// Lists at most `limit` rows of the journal after a position, in order and without gaps. A page of archived rows may be shorter
     /// before the end, but is not empty.
     pub(crate) async fn list(&self, after: u64, limit: usize) -> Result<Vec<Journaled>, StoreError> {
-        let page = self.store.list_journal(after, limit).await?;
-        let Some(first) = page.first() else { return Ok(page) };
+        let mut page = self.store.list_journal(after, limit).await?;
         // The last row is never archived, so a page that begins later shows that the rows before it are.
-        if first.position > after.saturating_add(1) {
-            return self.list_archived(after, first.position, limit).await;
+        if let Some(until) = begins_later(&page, after) {
+            if let Some(archived) = self.list_archived(after, limit).await? {
+                return Ok(archived);
+            }
+            // The segment may have been put back into the table meanwhile.
+            page = self.store.list_journal(after, limit).await?;
+            if begins_later(&page, after).is_some() {
+                return Err(gap(after + 1, until));
+            }
         }
-        for (one, next) in page.iter().zip(&page[1..]) {
+        for (one, next) in page.iter().zip(page.iter().skip(1)) {
             let end = one.position + one.batch.count() as u64;
             if next.position != end {
                 return Err(gap(end, next.position));
@@ -80,19 +86,20 @@ impl JournalReader {
                 }
             }
         }
-        Ok(None)
+        // The row may have been put back into the table meanwhile.
+        self.store.batch(id).await
     }
 
-    /// Lists rows after a position from the segment that has them. `until` is the first position in the table.
-    async fn list_archived(&self, after: u64, until: u64, limit: usize) -> Result<Vec<Journaled>, StoreError> {
+    /// Lists rows after a position from the segment that has them; `None` if no segment has.
+    async fn list_archived(&self, after: u64, limit: usize) -> Result<Option<Vec<Journaled>>, StoreError> {
         let wanted = after + 1;
         let found = self.store.list_segments(after, 1).await?.pop();
-        let segment = found.filter(|segment| segment.first <= wanted).ok_or_else(|| gap(wanted, until))?;
+        let Some(segment) = found.filter(|segment| segment.first <= wanted) else { return Ok(None) };
         self.counters.knows(segment.last);
         let head = self.head(&segment).await?;
         let rows = self.block(&segment, &head, head.block_of(wanted)).await?;
         let rows: Vec<ArchivedRow> = rows.iter().filter(|row| row.last() >= wanted).take(limit).cloned().collect();
-        self.store.read_archived(rows, limit).await
+        self.store.read_archived(rows, limit).await.map(Some)
     }
 
     fn place(&self, segment: &Segment) -> Result<&dyn ArchivePlace, StoreError> {
@@ -232,6 +239,11 @@ pub(super) async fn read_whole(
         }
         Err(error) => Err(bad_segment(&name, place, &error)),
     }
+}
+
+/// Returns the first position of a page, if it is not the one after `after`.
+fn begins_later(page: &[Journaled], after: u64) -> Option<u64> {
+    page.first().map(|first| first.position).filter(|first| *first > after.saturating_add(1))
 }
 
 /// The error for positions that are neither in the table nor in a segment.

@@ -1,4 +1,4 @@
-//! `bursar journal archive`, `bursar journal segments` and `bursar journal verify`.
+//! `bursar journal archive`, `bursar journal unarchive`, `bursar journal segments` and `bursar journal verify`.
 
 use bursar::{ArchiveStatus, Archived, Bursar, JournalProof, Segment};
 use bursar_wire::problem::Problem;
@@ -44,6 +44,20 @@ pub(crate) async fn archive(args: Archive, context: &Context) -> Result<(), Prob
         _ if deleted > 0 => format!("deleted {} that were archived before", counted(deleted, "row")),
         _ => "nothing is old enough to be archived".to_owned(),
     })
+}
+
+/// Runs `bursar journal unarchive`.
+pub(crate) async fn unarchive(context: &Context) -> Result<(), Problem> {
+    let segments = with_progress("putting archived rows back", context.bursar()?.journal().unarchive()).await?;
+    let answer = json!({ "segments": segments.iter().map(shape).collect::<Vec<_>>() });
+    context.out.data(&answer, || match (segments.last(), segments.first()) {
+        (Some(first), Some(last)) => format!("positions {} to {} are in the database again", first.first, last.last),
+        _ => "nothing was archived".to_owned(),
+    })?;
+    if !segments.is_empty() {
+        context.out.note("a server with journal.archive archives old rows again: remove the setting if they must stay");
+    }
+    Ok(())
 }
 
 /// Runs `bursar journal segments`.
