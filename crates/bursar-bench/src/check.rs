@@ -39,7 +39,34 @@ impl Options {
             let detail = "--snapshot compares Bursar with and without a snapshot: its baseline is history-10k or none";
             return Err(BenchError::Usage(detail.into()));
         }
-        self.check_baseline()
+        match self.through {
+            Some(_) => self.check_through(),
+            None if self.baseline == Some(Baseline::Direct) => {
+                Err(BenchError::Usage("the baseline direct is only for --through".into()))
+            }
+            None => self.check_baseline(),
+        }
+    }
+
+    /// Returns an error if the bench cannot be measured through something else, or the baseline is not that of such a measurement.
+    fn check_through(&self) -> Result<(), BenchError> {
+        let wrong = |detail: String| Err(BenchError::Usage(detail));
+        match self.bench {
+            None => return wrong("--through needs a benchmark: name one, such as command".into()),
+            Some(bench @ (Bench::Latency | Bench::Meter | Bench::Http | Bench::Blob)) => {
+                return wrong(format!("{} cannot be measured with --through", bench.as_str()));
+            }
+            Some(_) => {}
+        }
+        if self.database.is_some() {
+            return wrong("--through needs a temporary PostgreSQL server: leave out --database".into());
+        }
+        match self.baseline {
+            Some(other) if !matches!(other, Baseline::None | Baseline::Direct) => {
+                wrong(format!("--through has no baseline {}; use direct or none", other.as_str()))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Returns an error if the bench does not have the baseline. Other unused options are ignored ([`Options::fit`]).

@@ -1,8 +1,10 @@
 //! Temporary databases to measure on, on either engine.
 
+use bursar::PostgresOptions;
 use serde::Serialize;
 
 use crate::error::BenchError;
+use crate::plan::Through;
 use crate::{postgres, sqlite};
 
 /// A database engine.
@@ -56,6 +58,16 @@ impl DatabaseHost {
         match self {
             DatabaseHost::Sqlite(folder) => folder.file().map(Database::Sqlite),
             DatabaseHost::Postgres(server) => server.database().await.map(Database::Postgres),
+        }
+    }
+
+    /// Returns the URL and the options with which Bursar reaches a database.
+    pub(crate) fn connection(&mut self, database: &Database, through: Option<Through>) -> (String, PostgresOptions) {
+        match (self, database, through) {
+            (DatabaseHost::Postgres(server), Database::Postgres(named), Some(through)) => {
+                server.through(named, through)
+            }
+            _ => (database.url(), PostgresOptions::default()),
         }
     }
 

@@ -43,5 +43,5 @@ pub use error::BenchError;
 pub use http::{BARE_SERVER_ARGS, serve_bare};
 pub use machine::Machine;
 pub use measure::{Told, run};
-pub use plan::{Baseline, Bench, Keys, Options, Work};
+pub use plan::{Baseline, Bench, Keys, Options, Through, Work};
 pub use report::Line;

@@ -321,6 +321,7 @@ mod tests {
             backlog: 0,
             keys: Keys::Time,
             snapshot: false,
+            through: None,
             baseline: Baseline::BulkInsert,
         };
         let mut subject = Subject::open(&mut home, &line, 1).await.unwrap();

@@ -47,6 +47,10 @@ pub fn run(options: &Options, output: Sink<'_>) -> Result<(), BenchError> {
                 measure_all(DatabaseHost::Postgres(Server::at(url)), options, &mut stop, output).await
             }
             Some(url) => measure_all(DatabaseHost::Sqlite(Folder::new(Some(url))?), options, &mut stop, output).await,
+            None if options.through.is_some() => match Server::throwaway().await? {
+                Some(server) => measure_all(DatabaseHost::Postgres(server), options, &mut stop, output).await,
+                None => Err(BenchError::Failed("PostgreSQL is not installed or does not start".into())),
+            },
             None => {
                 measure_all(DatabaseHost::Sqlite(Folder::new(None)?), options, &mut stop, output).await?;
                 match Server::throwaway().await? {
@@ -175,6 +179,10 @@ impl BaselineRunner {
                 BaselineRunner::Subject(Box::new(Subject::open(home, &empty, SEED).await?))
             }
             Baseline::Unmetered => BaselineRunner::Unmetered(App::open(None).await?),
+            Baseline::Direct => {
+                let direct = Measurement { through: None, ..line.clone() };
+                BaselineRunner::Subject(Box::new(Subject::open(home, &direct, SEED).await?))
+            }
         })
     }
 

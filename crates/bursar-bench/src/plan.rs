@@ -72,6 +72,18 @@ pub enum Baseline {
     Axum,
     /// Plain files: copied with their SHA-256 and synced, or served by nginx.
     Files,
+    /// Bursar on a connection of its own as the owner of the tables, without what `--through` adds.
+    Direct,
+}
+
+/// What is between Bursar and its tables on PostgreSQL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Through {
+    /// PgBouncer in transaction mode.
+    Pooler,
+    /// Row-level security, with a role that owns nothing.
+    Role,
 }
 
 /// The kind of ids.
@@ -107,6 +119,8 @@ pub struct Options {
     pub keys: Option<Keys>,
     /// Whether another connection holds a snapshot open.
     pub snapshot: bool,
+    /// What is between Bursar and PostgreSQL.
+    pub through: Option<Through>,
     /// The length of a round, in seconds.
     pub seconds: Option<f64>,
     /// Rounds per side.
@@ -131,6 +145,7 @@ pub(crate) struct Measurement {
     pub(crate) backlog: u64,
     pub(crate) keys: Keys,
     pub(crate) snapshot: bool,
+    pub(crate) through: Option<Through>,
     pub(crate) baseline: Baseline,
 }
 
@@ -182,6 +197,13 @@ impl Options {
 
     /// Returns the measurements for one engine.
     pub(crate) fn plan(&self) -> Vec<Measurement> {
+        let Some(through) = self.through else { return self.plan_direct() };
+        let compared = Options { baseline: self.baseline.or(Some(Baseline::Direct)), ..self.clone() };
+        let lines = compared.plan_direct().into_iter();
+        lines.map(|line| Measurement { through: Some(through), ..line }).collect()
+    }
+
+    fn plan_direct(&self) -> Vec<Measurement> {
         if let Some(bench) = self.bench.filter(|bench| bench.is_on_jobs()) {
             return self.lines_of_jobs(bench);
         }
@@ -291,6 +313,7 @@ impl Options {
             backlog,
             keys: self.keys.unwrap_or(Keys::Time),
             snapshot: self.snapshot,
+            through: None,
             baseline: self.baseline.unwrap_or(if loaded { Baseline::Empty } else { alone }),
         };
         let mut lines: Vec<Measurement> = callers.iter().map(line).collect();
@@ -328,6 +351,7 @@ impl Options {
                             backlog,
                             keys,
                             snapshot,
+                            through: None,
                             baseline,
                         }
                     };
@@ -390,8 +414,9 @@ names!(
 names!(
     Baseline, "baseline",
     "none" => None, "bulk-insert" => BulkInsert, "textbook" => Textbook, "history-10k" => History10k, "empty" => Empty,
-    "unmetered" => Unmetered, "axum" => Axum, "files" => Files
+    "unmetered" => Unmetered, "axum" => Axum, "files" => Files, "direct" => Direct
 );
+names!(Through, "kind of connection", "pooler" => Pooler, "role" => Role);
 names!(
     Work, "work",
     "command" => Command, "lease" => Lease, "put" => Put, "put-small" => PutSmall, "get-small" => GetSmall
@@ -416,9 +441,10 @@ mod tests {
                 backlog,
                 keys,
                 snapshot,
+                through,
                 baseline,
             } = line;
-            assert!(!child_process);
+            assert!(!child_process && through.is_none());
             if let Some(work) = work {
                 return format!("{} {} {callers} {scopes} / {}", bench.as_str(), work.as_str(), baseline.as_str());
             }
@@ -472,6 +498,18 @@ mod tests {
     }
 
     #[test]
+    fn a_connection_is_compared_with_a_direct_one() {
+        let of = |bench| Options { bench: Some(bench), through: Some(Through::Role), ..Options::default() };
+        for options in [of(Bench::Command), of(Bench::Drain), Options { history: Some(5), ..of(Bench::Hold) }] {
+            let lines = options.plan();
+            let compared = |line: &Measurement| (line.through, line.baseline);
+            assert!(lines.iter().all(|line| compared(line) == (Some(Through::Role), Baseline::Direct)), "{lines:?}");
+        }
+        let alone = Options { baseline: Some(Baseline::None), ..of(Bench::Hold) };
+        assert!(alone.plan().iter().all(|line| line.baseline == Baseline::None));
+    }
+
+    #[test]
     fn the_standard_set_has_every_baseline() {
         let lines = Options::default().plan();
         let count = |baseline| lines.iter().filter(|line| line.baseline == baseline).count();
@@ -521,6 +559,28 @@ mod tests {
                 "bulk-insert",
             ),
             (Options { baseline: Some(Baseline::Empty), bench: Some(Bench::Hold), ..Options::default() }, "empty"),
+            (Options { through: Some(Through::Role), ..Options::default() }, "name one"),
+            (Options { through: Some(Through::Role), bench: Some(Bench::Latency), ..Options::default() }, "latency"),
+            (Options { through: Some(Through::Pooler), bench: Some(Bench::Meter), ..Options::default() }, "meter"),
+            (
+                Options {
+                    through: Some(Through::Pooler),
+                    bench: Some(Bench::Hold),
+                    database: Some("postgres://h".into()),
+                    ..Options::default()
+                },
+                "temporary PostgreSQL",
+            ),
+            (Options { baseline: Some(Baseline::Direct), bench: Some(Bench::Hold), ..Options::default() }, "--through"),
+            (
+                Options {
+                    through: Some(Through::Role),
+                    bench: Some(Bench::Hold),
+                    baseline: Some(Baseline::Textbook),
+                    ..Options::default()
+                },
+                "textbook",
+            ),
         ] {
             let refused = options.check().unwrap_err().to_string();
             assert!(refused.contains(word), "{refused}");

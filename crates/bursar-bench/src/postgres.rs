@@ -3,19 +3,23 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bursar_pg_cluster::Cluster;
+use bursar::PostgresOptions;
+use bursar_pg_cluster::{Cluster, Pooler};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::error::BenchError;
 use crate::machine::{folder_on_disk, fsync_ms};
+use crate::plan::Through;
 
 /// A server on which databases are created.
 pub(crate) struct Server {
     url: String,
     /// The throwaway server, if it is one.
     cluster: Option<Cluster>,
+    /// The pooler in front of it, once it is needed.
+    pooler: Option<Pooler>,
     created: usize,
     remaining: Vec<String>,
     /// The creation under way. A task of its own, since the server would complete it after a cancelled call too: then it could
@@ -31,6 +35,9 @@ pub(crate) struct PgDatabase {
 
 /// Writes a few bytes to the write-ahead log and to no table; the commit waits for the disk.
 const WRITE_TO_LOG: &str = "SELECT pg_logical_emit_message(true, 'bursar', 'bench')";
+/// The connections of the pooler to each database: more than Bursar opens.
+const POOLED_CONNECTIONS: u32 = 20;
+const POOLED_IDLE: Duration = Duration::from_secs(600);
 /// Timed commits.
 const COMMITS: usize = 51;
 const REMOVAL_ATTEMPTS: u32 = 40;
@@ -56,7 +63,7 @@ impl Server {
     }
 
     fn new(url: String, cluster: Option<Cluster>) -> Server {
-        Server { url, cluster, created: 0, remaining: Vec::new(), creation: None }
+        Server { url, cluster, pooler: None, created: 0, remaining: Vec::new(), creation: None }
     }
 
     async fn connect(&self) -> Result<PgConnection, BenchError> {
@@ -118,6 +125,22 @@ impl Server {
         self.creation = Some(tokio::spawn(create(self.url.clone(), name.clone())));
         self.created_or_failed().await?;
         Ok(PgDatabase { url: with_database(&self.url, &name), name })
+    }
+
+    /// Returns the URL and the options to reach a database of a throwaway server through a pooler, or as a role that owns nothing.
+    pub(crate) fn through(&mut self, named: &PgDatabase, through: Through) -> (String, PostgresOptions) {
+        let options = PostgresOptions::default();
+        let Some(cluster) = &self.cluster else { return (named.url.clone(), options) };
+        match through {
+            Through::Pooler => {
+                let pooler = self.pooler.get_or_insert_with(|| Pooler::start(cluster, POOLED_CONNECTIONS, POOLED_IDLE));
+                (pooler.url(&named.url), PostgresOptions { pooled: true, ..options })
+            }
+            Through::Role => {
+                let role = Some(cluster.app_role().to_owned());
+                (named.url.clone(), PostgresOptions { role, ..options })
+            }
+        }
     }
 
     /// Waits for the creation under way, if any.

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::engine::Engine;
 use crate::load::Round;
-use crate::plan::{Baseline, Bench, Keys, Measurement, Work};
+use crate::plan::{Baseline, Bench, Keys, Measurement, Through, Work};
 
 /// One measurement: the medians of its rounds.
 #[derive(Clone, Debug, Serialize)]
@@ -51,6 +51,8 @@ pub struct Line {
     pub keys: Keys,
     /// Whether another connection held a snapshot open.
     pub snapshot_held: bool,
+    /// What was between Bursar and PostgreSQL.
+    pub through: Option<Through>,
     /// Rounds per side.
     pub rounds: usize,
     /// The slowest and the fastest round, in operations per second.
@@ -103,6 +105,7 @@ impl Line {
             rss_idle_mb: measured.idle_mb.map(|memory| rounded(memory, 1)),
             keys: line.keys,
             snapshot_held: line.snapshot,
+            through: line.through,
             rounds: measured.rounds.len(),
             spread: spread(&measured.rounds),
             baseline_spread: compared.then(|| spread(&measured.baseline)),
@@ -120,10 +123,13 @@ impl Line {
     pub fn row(&self) -> String {
         let range = |spread: [f64; 2]| format!("{}–{}", speed(spread[0]), speed(spread[1]));
         columns(&[
-            match self.engine {
-                Engine::Sqlite => "sqlite".to_owned(),
-                Engine::Postgres => "postgres".to_owned(),
-            },
+            match (self.engine, self.through) {
+                (Engine::Sqlite, _) => "sqlite",
+                (Engine::Postgres, None) => "postgres",
+                (Engine::Postgres, Some(Through::Pooler)) => "pgbouncer",
+                (Engine::Postgres, Some(Through::Role)) => "pg role",
+            }
+            .to_owned(),
             match self.work {
                 Some(work) => format!("{} {}", self.bench.as_str(), work.as_str()),
                 None => format!("{}{}", self.bench.as_str(), if self.processes > 1 { " (2)" } else { "" }),
@@ -150,7 +156,7 @@ impl Line {
 
 /// Column names, widths, and whether the column is left-aligned text. Rows are printed one by one, so the widths are fixed.
 const COLUMNS: [(&str, usize, bool); 18] = [
-    ("engine", 8, true),
+    ("engine", 9, true),
     ("bench", 14, true),
     ("callers", 7, false),
     ("scopes", 6, false),

@@ -78,7 +78,8 @@ impl Subject {
     /// Opens Bursar, defines scopes and generates history. Random ids depend on the seed.
     pub(crate) async fn open(home: &mut DatabaseHost, line: &Measurement, seed: u64) -> Result<Subject, BenchError> {
         let database = home.database().await?;
-        let mut options = Bursar::options(&database.url());
+        let (url, postgres) = home.connection(&database, line.through);
+        let mut options = Bursar::options(&url).postgres(postgres);
         if line.keys == Keys::Random {
             options = options.ids(Arc::new(Mutex::new(ScatteredIds::new(seed))));
         }
@@ -306,6 +307,7 @@ mod tests {
             backlog: 0,
             keys: Keys::Time,
             snapshot: false,
+            through: None,
             baseline: Baseline::None,
         };
         for tampered in [false, true] {

@@ -43,13 +43,16 @@ pub(crate) struct Bench {
     /// Keep a database snapshot open while measuring
     #[arg(long)]
     snapshot: bool,
+    /// What is between Bursar and a temporary PostgreSQL server: pooler (PgBouncer in transaction mode) or role (row-level security)
+    #[arg(long, value_name = "KIND")]
+    through: Option<bursar_bench::Through>,
     /// Duration of a round, in seconds
     #[arg(long, value_name = "S", allow_negative_numbers = true, value_parser = seconds)]
     seconds: Option<f64>,
     /// Number of rounds for Bursar and for the baseline; the median is printed
     #[arg(long, value_name = "N", value_parser = count)]
     rounds: Option<usize>,
-    /// Baseline to compare with: bulk-insert, textbook, history-10k, empty, unmetered, axum, files or none
+    /// Baseline to compare with: bulk-insert, textbook, history-10k, empty, unmetered, axum, files, direct or none
     #[arg(long, value_name = "NAME")]
     baseline: Option<bursar_bench::Baseline>,
     /// Run as the worker of another measuring process
@@ -94,6 +97,7 @@ pub(crate) async fn run(args: Bench, global: &GlobalArgs) -> Result<Exit, Proble
         backlog: args.backlog,
         keys: args.keys,
         snapshot: args.snapshot,
+        through: args.through,
         seconds: args.seconds,
         rounds: args.rounds,
         baseline: args.baseline,

@@ -117,7 +117,8 @@ async fn a_waiting_worker_is_woken_by_a_new_job(server: TestServer) {
     for _ in 0..9 {
         let waiting = server.call("POST", "/v1/jobs/lease", json!({ "queues": ["q"], "wait_ms": 60_000 }));
         let enqueueing = async {
-            while !server.call("GET", "/metrics", Value::Null).await.is(200).text.contains("bursar_lease_waiters 1\n") {}
+            while !server.call("GET", "/metrics", Value::Null).await.is(200).text.contains("bursar_lease_waiters 1\n") {
+            }
             (tokio::time::Instant::now(), enqueue(&server, "q", "k").await)
         };
         let (leased, (began, id)) = tokio::join!(waiting, enqueueing);

@@ -24,8 +24,8 @@ pub use self::directory::DirectoryPlace;
 pub use self::place::{ArchivePlace, MemoryPlace};
 pub(crate) use self::reader::{JournalReader, feed};
 pub(crate) use self::step::{ArchiveCounters, preview, step, step_all};
-pub(crate) use self::undo::undo;
 pub use self::step::{ArchiveCounts, Archived};
+pub(crate) use self::undo::undo;
 
 /// Where and when the journal is archived.
 #[derive(Clone, Debug)]
