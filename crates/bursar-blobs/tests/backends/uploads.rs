@@ -127,7 +127,8 @@ async fn storage_is_a_budget(home: Home) {
 
 async fn the_backend_tells_what_it_can_do(home: Home) {
     let abilities = home.blobs.abilities().await.unwrap();
-    assert!(abilities.conditional_put);
+    // Garage stores a conditional put without looking at its condition.
+    assert_eq!(abilities.conditional_put, home.s3.is_none() || !crate::s3::is_real());
     assert_eq!(abilities.signed_requests, home.s3.is_some());
     home.assert_empty().await;
 }
