@@ -77,7 +77,7 @@ pub use bursar_core::trace::TraceParent;
 pub use bursar_core::window::{CalendarUnit, Weekday, Window, Zone};
 pub use bursar_store::{
     Clock, Copied, CopyOptions, CopyProgress, Cost, CostMark, DeadGroup, DeadGroupMark, Health, HeldMark, HeldSum,
-    JobFilter, ManualClock, MoveProgress, MoveReport, MoveStep, MoveSummary, PostgresOptions, Report, Segment,
+    JobFilter, ManualClock, MoveProgress, MoveReport, MoveStep, MoveSummary, Overdue, PostgresOptions, Report, Segment,
     StoreError, SystemClock, TableSummary, UnitSums, migration_sql,
 };
 pub use bursar_worker::{

@@ -18,11 +18,6 @@ const BUCKET: &str = "blobs";
 
 static PREFIXES: AtomicU64 = AtomicU64::new(0);
 
-/// Whether the service is not the one in this process.
-pub(crate) fn is_real() -> bool {
-    std::env::var_os("BURSAR_TEST_S3").is_some()
-}
-
 /// Returns the settings of a service with an empty bucket, or with an empty prefix in the bucket of a real service.
 pub(crate) async fn settings(directory: &Path) -> S3Settings {
     if let Ok(given) = std::env::var("BURSAR_TEST_S3") {

@@ -2,6 +2,7 @@
 
 mod archive;
 mod remote;
+mod retention;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -45,6 +46,8 @@ pub(crate) enum Component {
     Journal,
     /// Whether the archive of the journal can be reached and keeps up
     Archive,
+    /// Whether rows are deleted when they have been kept for long enough
+    Retention,
     /// Whether balances match holds and postings
     Balances,
     /// Whether the bytes of all blobs are there, and what their storage can do
@@ -218,6 +221,9 @@ async fn examine(args: &Doctor, context: &Context, global: &ConfiguredArgs) -> R
         }
         findings.push(found);
     }
+    if is_selected(Component::Retention) {
+        findings.push(retention::examine(bursar).await);
+    }
     if is_selected(Component::Blobs) {
         findings.push(blobs(bursar, &global.config.blobs.open(url)?).await);
     }
@@ -348,7 +354,7 @@ async fn blobs(bursar: &Bursar, storage: &Blobs) -> Finding {
     let bad = |detail: String, todo: &str| Finding::bad(Component::Blobs, detail, todo);
     let place = storage.backends().primary().place().to_owned();
     match bursar.blob_records().list_all(None, 1).await {
-        Ok(found) if found.is_empty() => {
+        Ok(found) if found.is_empty() && !storage.backends().primary().exists() => {
             return Finding::good(Component::Blobs, format!("none; new ones go to {place}"));
         }
         Ok(_) => {}
@@ -373,6 +379,7 @@ async fn blobs(bursar: &Bursar, storage: &Blobs) -> Finding {
                 count => format!("; {} (`bursar blob orphans`)", counted(count, "object without a blob")),
             };
             let blobs = counted(report.blobs, "live blob");
+            let abilities = if abilities.is_empty() { "reads and writes" } else { &abilities };
             Finding::good(Component::Blobs, format!("{blobs}, all bytes are there; {place}: {abilities}{orphans}"))
         }
     }

@@ -12,10 +12,10 @@ use bursar_core::live::ChargeMark;
 use bursar_core::name::{FlowKey, Namespace, Queue, ScheduleName, Scope, Tenant};
 use bursar_core::scope::ScopeState;
 use bursar_core::state::{NamespaceKey, QueueKey, ScheduleKey, ScopeKey};
-use bursar_core::time::Time;
+use bursar_core::time::{Span, Time};
 use bursar_store::{
     BlobFilter, Cost, CostMark, DeadGroup, DeadGroupMark, DueJobs, Figures, Forgotten, Health, HeldMark, HeldSum,
-    JobFilter, Journaled, Lock, Maintain, Read, Report, StoreError, transaction,
+    JobFilter, Journaled, Lock, Maintain, Overdue, Read, Report, StoreError, transaction,
 };
 
 use super::store::{KEY_PATIENCE, SimStore};
@@ -301,6 +301,10 @@ impl Maintain for SimStore {
     /// No run is long enough for costs to be deleted.
     async fn forget_costs(&self, _: Option<&Tenant>, _: usize) -> Result<Forgotten<Tenant>, StoreError> {
         Ok(Forgotten { count: 0, last: None })
+    }
+
+    async fn overdue(&self, _: Span, _: usize) -> Result<Overdue, StoreError> {
+        not_simulated()
     }
 
     async fn erase_payload(&self, _: &Tenant, _: u128) -> Result<bool, StoreError> {

@@ -135,6 +135,7 @@ cases! {
     settled::costs_are_listed_by_day_queue_kind_and_scope,
     retention::the_hold_of_a_job_is_kept_as_long_as_the_job,
     retention::costs_are_deleted_after_their_retention,
+    retention::overdue_rows_are_counted,
     held::held_units_are_listed_by_queue_kind_and_unit,
     held::held_units_follow_the_attempts_of_a_job,
     held::held_units_may_exceed_64_bits,

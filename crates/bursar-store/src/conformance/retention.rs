@@ -4,14 +4,15 @@ use bursar_core::blob::NamespaceConfig;
 use bursar_core::grant::GrantFault;
 use bursar_core::id::{GrantId, HoldId};
 use bursar_core::job::{JobSpec, QueueConfig, Retention};
-use bursar_core::name::Tenant;
+use bursar_core::name::{IdempotencyKey, Tenant};
 use bursar_core::refusal::Refusal;
-use bursar_core::request::{Act, BlobOp, Op};
+use bursar_core::request::{Act, BlobOp, Op, Request};
 use bursar_core::time::Span;
 
 use super::grants::{fault, mint, redeem};
 use super::work::{complete, owning, work};
 use super::world::{World, hold, limit, post_within, scope, secs};
+use crate::store::Overdue;
 
 const DAY: Span = Span::from_days(1);
 
@@ -171,4 +172,33 @@ pub(super) async fn scopes_without_events_are_deleted(world: World) {
     assert_eq!(world.balance("tried", "lifetime").await, (3, 0), "its name can be used");
     world.store.rebuild().await.expect("works");
     world.assert_verified().await;
+}
+
+pub(super) async fn overdue_rows_are_counted(world: World) {
+    world.budget("a", &[limit(1_000, "lifetime")]).await;
+    let released = world.place(hold("a", 10, secs(60))).await;
+    world.settle(Op::Release { hold: released }).await.expect("it is live");
+    world.place(hold("a", 10, Span::from_days(3_000))).await;
+    world.apply(mint(1, "null").1).await;
+    let key = IdempotencyKey::new("once").expect("a valid key");
+    let keyed = Request { idempotency_key: Some(key), ..Request::from(post_within("b", 1, &[limit(9, "day")])) };
+    world.request(keyed).await.expect("it posts");
+    let job = world.enqueue_one(owning(work("q", "x"), &[("a", 10)])).await;
+    world.lease("q", 1).await;
+    world.finish(job, 1, complete(None)).await.expect("the lease is current");
+    let overdue = async |by: Span| {
+        let Overdue { keys, holds, grants, jobs } = world.store.overdue(by, 100).await.expect("works");
+        (keys, holds, grants, jobs)
+    };
+    world.clock.advance(Span::from_days(200));
+    assert_eq!(overdue(Span::ZERO).await, (1, 1, 1, 1), "the hold of the job is kept with the job");
+    assert_eq!(overdue(Span::from_days(150)).await, (1, 0, 1, 1), "holds are kept for 90 days");
+    assert_eq!(overdue(Span::from_days(200)).await, (0, 0, 0, 0));
+    world.act(Act::Forget, &[job]).await;
+    assert_eq!(overdue(Span::ZERO).await, (1, 2, 1, 0));
+    assert_eq!(world.store.overdue(Span::ZERO, 1).await.expect("works").holds, 1, "one is looked at");
+    world.forget_holds().await;
+    world.store.forget_keys(9).await.expect("works");
+    world.store.forget_grants(None, 9).await.expect("works");
+    assert_eq!(overdue(Span::ZERO).await, (0, 0, 0, 0), "only the live hold is left");
 }

@@ -14,7 +14,7 @@ use bursar_core::time::Time;
 
 use super::Tables;
 use crate::figures::{first_day_kept, first_minute_kept};
-use crate::store::Forgotten;
+use crate::store::{Forgotten, Overdue};
 
 /// A page of holds.
 pub struct HoldPage {
@@ -82,6 +82,17 @@ impl Tables {
     /// Deletes a hold.
     pub fn forget_hold(&mut self, hold: HoldId) {
         self.holds.remove(&hold);
+    }
+
+    /// Counts rows that should have been deleted before an instant.
+    pub(super) fn overdue(&self, before: Time, limit: usize, rules: &Rules) -> Overdue {
+        let is_old = |row: &&Grant| Grant::is_forgettable(row.expires_at, rules.grants_kept(&row.tenant), before);
+        Overdue {
+            keys: self.keys.values().filter(|row| row.until <= before).take(limit).count(),
+            holds: self.forgettable_holds(None, limit, rules, before).forgettable.len(),
+            grants: self.grants.values().take(limit).filter(is_old).count(),
+            jobs: self.due_jobs(limit, before).ended.len(),
+        }
     }
 
     pub(super) fn forget_grants(

@@ -6,12 +6,12 @@ use bursar_core::hold::{Hold, HoldState};
 use bursar_core::id::{BlobId, GrantId, HoldId, JobId};
 use bursar_core::name::{FlowKey, Tenant};
 use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
-use bursar_core::time::Time;
+use bursar_core::time::{Span, Time};
 
 use super::MemoryStore;
 use crate::error::StoreError;
 use crate::figures::DueJobs;
-use crate::store::{Archive, ArchivedRows, Forgotten, Health, Maintain};
+use crate::store::{Archive, ArchivedRows, Forgotten, Health, Maintain, Overdue};
 use crate::verify::Report;
 
 #[async_trait]
@@ -87,6 +87,11 @@ impl Maintain for MemoryStore {
 
     async fn forget_costs(&self, after: Option<&Tenant>, limit: usize) -> Result<Forgotten<Tenant>, StoreError> {
         Ok(self.tables().forget_costs(after, limit, &self.setup.rules, self.clock.now()))
+    }
+
+    async fn overdue(&self, by: Span, limit: usize) -> Result<Overdue, StoreError> {
+        let (tables, before) = (self.tables(), self.clock.now().before(by));
+        Ok(tables.overdue(before, limit, &self.setup.rules))
     }
 
     async fn erase_payload(&self, _: &Tenant, id: u128) -> Result<bool, StoreError> {

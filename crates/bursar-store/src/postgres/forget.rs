@@ -4,13 +4,14 @@
 
 use std::collections::{HashMap, HashSet};
 
+use bursar_core::decide::Rules;
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
 use bursar_core::id::{GrantId, HoldId};
 use bursar_core::name::Tenant;
 use bursar_core::scope::ScopeState;
 use bursar_core::state::{QueueKey, ScopeKey};
-use bursar_core::time::Time;
+use bursar_core::time::{Span, Time};
 use uuid::Uuid;
 
 use super::commit::configure_writer;
@@ -24,7 +25,7 @@ use crate::codec::{Packed, stored_name};
 use crate::error::StoreError;
 use crate::figures::{first_day_kept, first_minute_kept};
 use crate::job_row::minute_tallies;
-use crate::store::Forgotten;
+use crate::store::{Forgotten, Overdue};
 
 /// The most figures that one call deletes.
 const FIGURES_MAX: i64 = 100_000;
@@ -153,41 +154,89 @@ impl PostgresStore {
         let (rules, now) = (&self.setup.rules, self.time(&mut tx.conn()).await?);
         let after = Uuid::from_u128(after.map_or(0, |hold| hold.0));
         self.enter_step(&mut tx.conn(), Step::after_id("holds", after, limit)).await?;
-        let page = "SELECT id, CASE WHEN state <> 0 THEN data END FROM bursar.holds WHERE id > $1 ORDER BY id LIMIT $2";
-        let page: Vec<(Uuid, Option<Vec<u8>>)> =
-            sqlx::query_as(page).bind(after).bind(sql_limit(limit)).fetch_all(tx.conn()).await.map_err(store_error)?;
-        let last = page.last().filter(|_| page.len() == limit).map(|(id, _)| HoldId(id.as_u128()));
-        // Most of a page is too young, whatever its jobs and blobs are. A row that cannot be read is left for `verify`.
-        let is_old = |data: Option<Vec<u8>>| {
-            let hold = data.and_then(|data| Hold::unpack(&data).ok());
-            hold.is_some_and(|hold| hold.is_forgettable(false, false, rules.holds_kept(&hold.tenant), now))
-        };
-        let old: Vec<Uuid> = page.into_iter().filter_map(|(id, data)| is_old(data).then_some(id)).collect();
+        let (old, last) = self.old_holds(&mut tx.conn(), after, limit, now).await?;
         let mut deleted = Vec::new();
         if !old.is_empty() {
-            let lock = "SELECT id, data FROM bursar.holds WHERE id = ANY ($1) FOR UPDATE SKIP LOCKED";
-            let locked: Vec<(Uuid, Vec<u8>)> =
+            let lock = "SELECT data FROM bursar.holds WHERE id = ANY ($1) FOR UPDATE SKIP LOCKED";
+            let locked: Vec<(Vec<u8>,)> =
                 sqlx::query_as(lock).bind(&old).fetch_all(tx.conn()).await.map_err(store_error)?;
-            let holds: Vec<Hold> = locked.iter().map(|(_, data)| Hold::unpack(data)).collect::<Result<_, _>>()?;
-            let owners = holds.iter().flat_map(|hold| [hold.job.map(|job| job.0), hold.blob.map(|blob| blob.0)]);
-            let owners: Vec<Uuid> = owners.flatten().map(Uuid::from_u128).collect();
-            let existing = "SELECT id FROM bursar.jobs WHERE id = ANY ($1) UNION ALL
-                SELECT id FROM bursar.ended_jobs WHERE id = ANY ($1) UNION ALL
-                SELECT id FROM bursar.blobs WHERE id = ANY ($1)";
-            let existing: Vec<(Uuid,)> =
-                sqlx::query_as(existing).bind(&owners).fetch_all(tx.conn()).await.map_err(store_error)?;
-            let existing: HashSet<u128> = existing.into_iter().map(|(id,)| id.as_u128()).collect();
-            let forgettable = holds.iter().filter(|hold| {
-                let has_job = hold.job.is_some_and(|job| existing.contains(&job.0));
-                let has_blob = hold.blob.is_some_and(|blob| existing.contains(&blob.0));
-                hold.is_forgettable(has_job, has_blob, rules.holds_kept(&hold.tenant), now)
-            });
-            deleted.extend(forgettable.map(|hold| Uuid::from_u128(hold.id.0)));
+            let locked = locked.iter().map(|(data,)| Hold::unpack(data)).collect::<Result<_, _>>()?;
+            deleted = without_owner(&mut tx.conn(), locked, rules, now).await?;
             let delete = "DELETE FROM bursar.holds WHERE id = ANY ($1)";
             sqlx::query(delete).bind(&deleted).execute(tx.conn()).await.map_err(store_error)?;
         }
         tx.commit().await.map_err(store_error)?;
         Ok(Forgotten { count: deleted.len(), last })
+    }
+
+    /// Returns the holds that are old enough to be deleted among up to `limit` holds, and the last of these. Whether a job or a blob needs
+    /// one is not known yet.
+    async fn old_holds(
+        &self,
+        conn: &mut Conn<'_>,
+        after: Uuid,
+        limit: usize,
+        now: Time,
+    ) -> Result<(Vec<Uuid>, Option<HoldId>), StoreError> {
+        let rules = &self.setup.rules;
+        let page = "SELECT id, CASE WHEN state <> 0 THEN data END FROM bursar.holds WHERE id > $1 ORDER BY id LIMIT $2";
+        let page: Vec<(Uuid, Option<Vec<u8>>)> =
+            sqlx::query_as(page).bind(after).bind(sql_limit(limit)).fetch_all(conn).await.map_err(store_error)?;
+        let last = page.last().filter(|_| page.len() == limit).map(|(id, _)| HoldId(id.as_u128()));
+        // A row that cannot be read is left for `verify`.
+        let is_old = |data: Option<Vec<u8>>| {
+            let hold = data.and_then(|data| Hold::unpack(&data).ok());
+            hold.is_some_and(|hold| hold.is_forgettable(false, false, rules.holds_kept(&hold.tenant), now))
+        };
+        Ok((page.into_iter().filter_map(|(id, data)| is_old(data).then_some(id)).collect(), last))
+    }
+
+    /// Returns the grants that can be deleted among up to `limit` grants, and the last of these.
+    async fn old_grants(
+        &self,
+        conn: &mut Conn<'_>,
+        after: Uuid,
+        limit: usize,
+        now: Time,
+    ) -> Result<(Vec<Uuid>, Option<GrantId>), StoreError> {
+        let page = "SELECT id, expires_at, tenant FROM bursar.grants WHERE id > $1 ORDER BY id LIMIT $2";
+        let page: Vec<(Uuid, i64, String)> =
+            sqlx::query_as(page).bind(after).bind(sql_limit(limit)).fetch_all(conn).await.map_err(store_error)?;
+        let last = page.last().filter(|_| page.len() == limit).map(|(id, ..)| GrantId(id.as_u128()));
+        let mut old: Vec<Uuid> = Vec::new();
+        for (id, expires_at, tenant) in page {
+            let kept = self.setup.rules.grants_kept(&stored_name("tenant", tenant)?);
+            if Grant::is_forgettable(Time::from_micros(expires_at), kept, now) {
+                old.push(id);
+            }
+        }
+        Ok((old, last))
+    }
+
+    /// Counts rows that should have been deleted at least `by` ago.
+    pub(super) async fn count_overdue(&self, by: Span, limit: usize) -> Result<Overdue, StoreError> {
+        let mut conn = self.read(Reach::Nothing).await?;
+        let before = self.time(&mut conn.conn()).await?.before(by);
+        self.enter_step(&mut conn.conn(), Step::due("keys", before, limit)).await?;
+        let keys = "SELECT count(*) FROM (SELECT 1 FROM bursar.keys WHERE until <= $1 LIMIT $2) k";
+        let keys: i64 = sqlx::query_scalar(keys)
+            .bind(before.micros())
+            .bind(sql_limit(limit))
+            .fetch_one(conn.conn())
+            .await
+            .map_err(store_error)?;
+        self.enter_step(&mut conn.conn(), Step::after_id("holds", Uuid::nil(), limit)).await?;
+        let (old, _) = self.old_holds(&mut conn.conn(), Uuid::nil(), limit, before).await?;
+        let holds = "SELECT data FROM bursar.holds WHERE id = ANY ($1)";
+        let holds: Vec<(Vec<u8>,)> =
+            sqlx::query_as(holds).bind(&old).fetch_all(conn.conn()).await.map_err(store_error)?;
+        let holds = holds.iter().map(|(data,)| Hold::unpack(data)).collect::<Result<_, _>>()?;
+        let holds = without_owner(&mut conn.conn(), holds, &self.setup.rules, before).await?;
+        self.enter_step(&mut conn.conn(), Step::after_id("grants", Uuid::nil(), limit)).await?;
+        let (grants, _) = self.old_grants(&mut conn.conn(), Uuid::nil(), limit, before).await?;
+        let jobs = self.expired_ended(&mut conn.conn(), limit, before).await?;
+        let keys = usize::try_from(keys).unwrap_or(usize::MAX);
+        Ok(Overdue { keys, holds: holds.len(), grants: grants.len(), jobs: jobs.len() })
     }
 
     /// Deletes grants that expired long ago, and their payloads.
@@ -201,17 +250,7 @@ impl PostgresStore {
         let now = self.time(&mut tx.conn()).await?;
         let after = Uuid::from_u128(after.map_or(0, |grant| grant.0));
         self.enter_step(&mut tx.conn(), Step::after_id("grants", after, limit)).await?;
-        let page = "SELECT id, expires_at, tenant FROM bursar.grants WHERE id > $1 ORDER BY id LIMIT $2";
-        let page: Vec<(Uuid, i64, String)> =
-            sqlx::query_as(page).bind(after).bind(sql_limit(limit)).fetch_all(tx.conn()).await.map_err(store_error)?;
-        let last = page.last().filter(|_| page.len() == limit).map(|(id, ..)| GrantId(id.as_u128()));
-        let mut old: Vec<Uuid> = Vec::new();
-        for (id, expires_at, tenant) in page {
-            let kept = self.setup.rules.grants_kept(&stored_name("tenant", tenant)?);
-            if Grant::is_forgettable(Time::from_micros(expires_at), kept, now) {
-                old.push(id);
-            }
-        }
+        let (old, last) = self.old_grants(&mut tx.conn(), after, limit, now).await?;
         let mut deleted: Vec<Uuid> = Vec::new();
         if !old.is_empty() {
             let lock = "SELECT g.id FROM bursar.grants g WHERE g.id = ANY ($1) FOR UPDATE SKIP LOCKED";
@@ -259,6 +298,28 @@ impl PostgresStore {
         let count = usize::try_from(deleted.rows_affected()).unwrap_or(usize::MAX);
         Ok(Forgotten { count, last: Some(tenant) })
     }
+}
+
+/// Returns the ids of those holds that can be deleted, because no job and no blob needs them.
+async fn without_owner(
+    conn: &mut Conn<'_>,
+    holds: Vec<Hold>,
+    rules: &Rules,
+    now: Time,
+) -> Result<Vec<Uuid>, StoreError> {
+    let owners = holds.iter().flat_map(|hold| [hold.job.map(|job| job.0), hold.blob.map(|blob| blob.0)]);
+    let owners: Vec<Uuid> = owners.flatten().map(Uuid::from_u128).collect();
+    let existing = "SELECT id FROM bursar.jobs WHERE id = ANY ($1) UNION ALL
+        SELECT id FROM bursar.ended_jobs WHERE id = ANY ($1) UNION ALL
+        SELECT id FROM bursar.blobs WHERE id = ANY ($1)";
+    let existing: Vec<(Uuid,)> = sqlx::query_as(existing).bind(&owners).fetch_all(conn).await.map_err(store_error)?;
+    let existing: HashSet<u128> = existing.into_iter().map(|(id,)| id.as_u128()).collect();
+    let forgettable = holds.into_iter().filter(|hold| {
+        let has_job = hold.job.is_some_and(|job| existing.contains(&job.0));
+        let has_blob = hold.blob.is_some_and(|blob| existing.contains(&blob.0));
+        hold.is_forgettable(has_job, has_blob, rules.holds_kept(&hold.tenant), now)
+    });
+    Ok(forgettable.map(|hold| Uuid::from_u128(hold.id.0)).collect())
 }
 
 /// Deletes the counters of groups without dead jobs. Rows that add up to zero can be deleted while other transactions add to other lanes of

@@ -8,7 +8,7 @@ use bursar_core::blob::Blob;
 use bursar_core::id::{BlobId, GrantId, HoldId, JobId};
 use bursar_core::name::{FlowKey, Tenant};
 use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
-use bursar_core::time::Time;
+use bursar_core::time::{Span, Time};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -20,7 +20,7 @@ use super::{PostgresStore, READ_COMMITTED, migrate, moving};
 use crate::codec::stored_name;
 use crate::error::StoreError;
 use crate::figures::DueJobs;
-use crate::store::{ArchivedRows, Forgotten, Health, Maintain};
+use crate::store::{ArchivedRows, Forgotten, Health, Maintain, Overdue};
 use crate::verify::Report;
 
 /// How long the store reports that it is not ready after a failed commit.
@@ -165,6 +165,10 @@ impl Maintain for PostgresStore {
 
     async fn forget_costs(&self, after: Option<&Tenant>, limit: usize) -> Result<Forgotten<Tenant>, StoreError> {
         self.delete_costs(after, limit).await
+    }
+
+    async fn overdue(&self, by: Span, limit: usize) -> Result<Overdue, StoreError> {
+        self.count_overdue(by, limit).await
     }
 
     async fn erase_payload(&self, tenant: &Tenant, id: u128) -> Result<bool, StoreError> {

@@ -10,6 +10,7 @@ use bursar_core::state::{QueueKey, ScopeKey};
 use bursar_core::time::Time;
 use rusqlite::{Connection, Row, params};
 
+use super::jobs;
 use super::read::scope_key;
 use super::rows::get_id;
 use super::writer::Shared;
@@ -18,6 +19,7 @@ use crate::error::StoreError;
 use crate::figures::{self, first_minute_kept};
 use crate::job_row::minute_tallies;
 use crate::sqlite::error::store_error;
+use crate::store::Overdue;
 
 /// Deletes old figures of up to `limit` queues, and returns the last queue. Seeks from one queue to the next instead of reading all
 /// figures.
@@ -108,6 +110,7 @@ pub(super) fn forgettable_holds(
     conn: &Connection,
     after: Option<HoldId>,
     limit: usize,
+    now: Time,
 ) -> Result<(Vec<HoldId>, Option<HoldId>), StoreError> {
     let sql = "SELECT id, CASE WHEN state <> 0 THEN data END FROM bursar_holds WHERE id > ?1 ORDER BY id LIMIT ?2";
     let after = after.unwrap_or(HoldId(0)).0.to_be_bytes();
@@ -115,7 +118,7 @@ pub(super) fn forgettable_holds(
         let data = row.get::<_, Option<Vec<u8>>>(1).map_err(store_error)?;
         // A row that cannot be read is left for `verify`, and does not keep others.
         let forgettable = match data.map(|data| Hold::unpack(&data)) {
-            Some(Ok(hold)) => is_forgettable(shared, conn, &hold)?,
+            Some(Ok(hold)) => is_forgettable(shared, conn, &hold, now)?,
             Some(Err(_)) | None => false,
         };
         Ok((HoldId(get_id(row, 0).map_err(store_error)?), forgettable))
@@ -133,7 +136,7 @@ pub(super) fn holds(shared: &Shared, conn: &Connection, found: &[HoldId]) -> Res
         let read = |row: &Row<'_>| Hold::unpack(&row.get::<_, Vec<u8>>(0).map_err(store_error)?);
         let row = rows.all("SELECT data FROM bursar_holds WHERE id = ?1", [id], read)?.pop();
         if let Some(hold) = row
-            && is_forgettable(shared, conn, &hold)?
+            && is_forgettable(shared, conn, &hold, shared.clock.now())?
         {
             let delete = "DELETE FROM bursar_holds WHERE id = ?1";
             conn.prepare_cached(delete).and_then(|mut delete| delete.execute([id])).map_err(store_error)?;
@@ -143,7 +146,7 @@ pub(super) fn holds(shared: &Shared, conn: &Connection, found: &[HoldId]) -> Res
     Ok(count)
 }
 
-fn is_forgettable(shared: &Shared, conn: &Connection, hold: &Hold) -> Result<bool, StoreError> {
+fn is_forgettable(shared: &Shared, conn: &Connection, hold: &Hold, now: Time) -> Result<bool, StoreError> {
     let exists = |sql: &str, id: u128| -> Result<bool, StoreError> {
         let mut statement = conn.prepare_cached(sql).map_err(store_error)?;
         statement.query_row([id.to_be_bytes()], |row| row.get(0)).map_err(store_error)
@@ -151,7 +154,7 @@ fn is_forgettable(shared: &Shared, conn: &Connection, hold: &Hold) -> Result<boo
     let has_job = hold.job.map_or(Ok(false), |job| exists(HAS_JOB, job.0))?;
     let has_blob = hold.blob.map_or(Ok(false), |blob| exists(HAS_BLOB, blob.0))?;
     let kept = shared.setup.rules.holds_kept(&hold.tenant);
-    Ok(hold.is_forgettable(has_job, has_blob, kept, shared.clock.now()))
+    Ok(hold.is_forgettable(has_job, has_blob, kept, now))
 }
 
 /// Returns the grants that can be deleted among up to `limit` grants, and where to continue. A grant that has expired never changes
@@ -161,6 +164,7 @@ pub(super) fn forgettable_grants(
     conn: &Connection,
     after: Option<GrantId>,
     limit: usize,
+    now: Time,
 ) -> Result<(Vec<GrantId>, Option<GrantId>), StoreError> {
     let sql = "SELECT id, expires_at, tenant FROM bursar_grants WHERE id > ?1 ORDER BY id LIMIT ?2";
     let after = after.unwrap_or(GrantId(0)).0.to_be_bytes();
@@ -168,7 +172,7 @@ pub(super) fn forgettable_grants(
         let expires_at = Time::from_micros(row.get(1).map_err(store_error)?);
         let tenant: Tenant = stored_name("tenant", row.get(2).map_err(store_error)?)?;
         let kept = shared.setup.rules.grants_kept(&tenant);
-        let forgettable = Grant::is_forgettable(expires_at, kept, shared.clock.now());
+        let forgettable = Grant::is_forgettable(expires_at, kept, now);
         Ok((GrantId(get_id(row, 0).map_err(store_error)?), forgettable))
     })?;
     let next = page.last().filter(|_| page.len() == limit).map(|(id, _)| *id);
@@ -184,6 +188,19 @@ pub(super) fn grants(conn: &Connection, found: &[GrantId]) -> Result<(), StoreEr
         }
     }
     Ok(())
+}
+
+/// Counts rows that should have been deleted before an instant.
+pub(super) fn overdue(shared: &Shared, conn: &Connection, before: Time, limit: usize) -> Result<Overdue, StoreError> {
+    let keys = "SELECT count(*) FROM (SELECT 1 FROM bursar_keys WHERE until <= ?1 LIMIT ?2)";
+    let keys: i64 =
+        conn.query_row(keys, params![before.micros(), limit as i64], |row| row.get(0)).map_err(store_error)?;
+    Ok(Overdue {
+        keys: keys as usize,
+        holds: forgettable_holds(shared, conn, None, limit, before)?.0.len(),
+        grants: forgettable_grants(shared, conn, None, limit, before)?.0.len(),
+        jobs: jobs::retention_over(&shared.rows(conn), limit, before)?.len(),
+    })
 }
 
 /// Returns the next tenant with costs, and whether some of them are too old.

@@ -7,7 +7,7 @@ use bursar_core::blob::Blob;
 use bursar_core::id::{BlobId, GrantId, HoldId, JobId};
 use bursar_core::name::{FlowKey, Tenant};
 use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
-use bursar_core::time::Time;
+use bursar_core::time::{Span, Time};
 use rusqlite::{Connection, Row, params};
 
 use super::error::store_error;
@@ -18,7 +18,7 @@ use super::{READERS, SqliteStore, blobs, forget, jobs, schedules, schema, verify
 use crate::codec::stored_name;
 use crate::error::StoreError;
 use crate::figures::DueJobs;
-use crate::store::{Archive, ArchivedRows, Forgotten, Health, Maintain};
+use crate::store::{Archive, ArchivedRows, Forgotten, Health, Maintain, Overdue};
 use crate::verify::Report;
 
 #[async_trait]
@@ -96,7 +96,9 @@ impl Maintain for SqliteStore {
     }
 
     async fn forget_holds(&self, after: Option<HoldId>, limit: usize) -> Result<Forgotten<HoldId>, StoreError> {
-        let found = move |shared: &Shared, conn: &Connection| forget::forgettable_holds(shared, conn, after, limit);
+        let found = move |shared: &Shared, conn: &Connection| {
+            forget::forgettable_holds(shared, conn, after, limit, shared.clock.now())
+        };
         let (found, last) = self.in_snapshot(found).await?;
         if found.is_empty() {
             return Ok(Forgotten { count: 0, last });
@@ -107,7 +109,9 @@ impl Maintain for SqliteStore {
     }
 
     async fn forget_grants(&self, after: Option<GrantId>, limit: usize) -> Result<Forgotten<GrantId>, StoreError> {
-        let found = move |shared: &Shared, conn: &Connection| forget::forgettable_grants(shared, conn, after, limit);
+        let found = move |shared: &Shared, conn: &Connection| {
+            forget::forgettable_grants(shared, conn, after, limit, shared.clock.now())
+        };
         let (found, last) = self.in_snapshot(found).await?;
         let count = found.len();
         if count > 0 {
@@ -127,6 +131,10 @@ impl Maintain for SqliteStore {
         let work = move |shared: &Shared, conn: &Connection| forget::costs(shared, conn, &old, limit);
         let count = if has_old { self.writer()?.call(move |writer| writer.transaction(work)).await? } else { 0 };
         Ok(Forgotten { count, last: Some(tenant) })
+    }
+
+    async fn overdue(&self, by: Span, limit: usize) -> Result<Overdue, StoreError> {
+        self.in_snapshot(move |shared, conn| forget::overdue(shared, conn, shared.clock.now().before(by), limit)).await
     }
 
     async fn erase_payload(&self, _: &Tenant, id: u128) -> Result<bool, StoreError> {

@@ -5,7 +5,7 @@ use bursar_core::blob::Blob;
 use bursar_core::id::{BlobId, GrantId, HoldId, JobId};
 use bursar_core::name::{FlowKey, Tenant};
 use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
-use bursar_core::time::Time;
+use bursar_core::time::{Span, Time};
 
 use crate::error::StoreError;
 use crate::figures::DueJobs;
@@ -53,6 +53,9 @@ pub trait Maintain: Send + Sync + 'static {
     async fn forget_grants(&self, after: Option<GrantId>, limit: usize) -> Result<Forgotten<GrantId>, StoreError>;
     /// Deletes at most `limit` costs that are too old, of the first tenant after `after` that has any costs.
     async fn forget_costs(&self, after: Option<&Tenant>, limit: usize) -> Result<Forgotten<Tenant>, StoreError>;
+    /// Counts rows that should have been deleted at least `by` ago: at most `limit` idempotency keys and ended jobs, and those among the
+    /// `limit` oldest holds and grants.
+    async fn overdue(&self, by: Span, limit: usize) -> Result<Overdue, StoreError>;
     /// Deletes a payload of a tenant that is stored apart from the journal. Returns false if there is none. The caller has checked that the
     /// job or grant is the tenant's: engines without row-level security do not.
     async fn erase_payload(&self, tenant: &Tenant, id: u128) -> Result<bool, StoreError>;
@@ -78,6 +81,19 @@ pub struct Forgotten<K> {
     pub count: usize,
     /// The last key of the step, from which the next one continues; `None` at the end.
     pub last: Option<K>,
+}
+
+/// Numbers of rows that should have been deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Overdue {
+    /// Expired idempotency keys.
+    pub keys: usize,
+    /// Ended holds.
+    pub holds: usize,
+    /// Expired grants and credentials.
+    pub grants: usize,
+    /// Ended jobs.
+    pub jobs: usize,
 }
 
 /// Row-level security of a database.

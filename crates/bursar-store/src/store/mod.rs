@@ -17,7 +17,7 @@ use bursar_core::page::PageItem;
 pub use self::archive::{Archive, ArchivedRows, ArchivedSender};
 pub(crate) use self::archive::{CANDIDATES_MAX, Positions, follows, keys_of, prunable};
 pub use self::commit::{Commit, LockPolicy, RequestOutcome};
-pub use self::maintain::{Forgotten, Health, Maintain, RowSecurity};
+pub use self::maintain::{Forgotten, Health, Maintain, Overdue, RowSecurity};
 pub use self::notify::Notify;
 pub use self::read::{QUEUES_COUNTED, Read};
 use crate::clock::Clock;

@@ -15,7 +15,7 @@ use bursar_core::refusal::Invalid;
 use bursar_core::request::Request;
 use bursar_core::time::{Span, Time};
 use bursar_store::sqlite::{archived_segments, salvage, set_clock_back};
-use bursar_store::{Clock, Health, PostgresStore, Report, Setup, SqliteStore, Store, StoreError};
+use bursar_store::{Clock, Health, Overdue, PostgresStore, Report, Setup, SqliteStore, Store, StoreError};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::task::JoinHandle;
@@ -305,6 +305,12 @@ impl Bursar {
     /// Returns how many rows this process has deleted because they were kept for long enough, over all tenants.
     pub fn removed(&self) -> Removed {
         self.inner.removed.get()
+    }
+
+    /// Counts rows of all tenants that should have been deleted at least `by` ago, at most a thousand of each kind. Any show that
+    /// maintenance does not run, fails or does not keep up.
+    pub async fn overdue(&self, by: Span) -> Result<Overdue, Error> {
+        Ok(self.inner.store.overdue(by, maintenance::OVERDUE_MAX).await?)
     }
 
     /// Maintains jobs once, at most `limit` of each kind: takes back expired leases, resumes jobs whose budget admits them

@@ -20,7 +20,7 @@ pub(crate) use self::holds::sweep;
 pub use self::jobs::Tended;
 pub(crate) use self::jobs::tend;
 pub use self::retention::Removed;
-pub(crate) use self::retention::RemovedCounts;
+pub(crate) use self::retention::{OVERDUE_MAX, RemovedCounts};
 pub(crate) use self::schedules::tick;
 use crate::api::instance::Inner;
 use crate::archive;

@@ -18,6 +18,9 @@ const ROWS_PAGE: usize = 1_000;
 /// The most steps of one kind in a round. Another step follows only if the last one deleted at least half of its rows.
 const STEPS_MAX: usize = 20;
 
+/// The most rows of a kind that are counted as overdue.
+pub(crate) const OVERDUE_MAX: usize = 1_000;
+
 /// How many rows this process has deleted since the instance was opened, because they were kept for long enough.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Removed {

@@ -200,7 +200,7 @@ impl PostgresStore {
     }
 
     /// Finds finished jobs whose retention is over. Skips from one queue and state to the next, because each queue has its retention.
-    async fn expired_ended(
+    pub(in crate::postgres) async fn expired_ended(
         &self,
         conn: &mut Conn<'_>,
         limit: usize,

@@ -210,7 +210,11 @@ pub(in crate::sqlite) fn due_jobs(shared: &Shared, conn: &Connection, limit: usi
 }
 
 /// Returns finished jobs whose retention is over. Seeks from one queue and state to the next.
-fn retention_over(rows: &SqliteRows<'_>, limit: usize, now: Time) -> Result<Vec<(Tenant, JobId)>, StoreError> {
+pub(in crate::sqlite) fn retention_over(
+    rows: &SqliteRows<'_>,
+    limit: usize,
+    now: Time,
+) -> Result<Vec<(Tenant, JobId)>, StoreError> {
     let next = "SELECT tenant, queue, state FROM bursar_ended_jobs INDEXED BY bursar_ended_jobs_at
         WHERE (tenant, queue, state) > (?1, ?2, ?3) ORDER BY tenant, queue, state LIMIT 1";
     let over = "SELECT tenant, id FROM bursar_ended_jobs INDEXED BY bursar_ended_jobs_at
