@@ -103,15 +103,17 @@ impl Cluster {
         "bursar_app"
     }
 
-    /// Copies a database that has no open connections and returns the URL of the copy.
+    /// Copies a database and returns the URL of the copy. Ends the connections to the database, such as those that a pooler keeps.
     ///
     /// # Panics
     /// When the database cannot be created.
     pub fn copy_database(&self, url: &str) -> String {
         let from = url.rsplit('/').next().expect("a URL ends with its database");
         let name = format!("copy_{}", self.databases.fetch_add(1, Ordering::SeqCst));
+        let end = format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{from}'");
         let create = format!("CREATE DATABASE {name} TEMPLATE {from}");
-        run(Command::new(self.bin.join("psql")).args(["-q", "-X", "-c", &create, &self.url("postgres")]));
+        let psql = ["-q", "-X", "-o", "/dev/null", "-c", &end, "-c", &create, &self.url("postgres")];
+        run(Command::new(self.bin.join("psql")).args(psql));
         self.url(&name)
     }
 
