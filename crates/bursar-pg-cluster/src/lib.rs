@@ -9,6 +9,7 @@
 
 mod pooler;
 
+use std::ffi::OsString;
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -29,6 +30,7 @@ pub struct Cluster {
     folder: PathBuf,
     port: u16,
     durable: bool,
+    environment: Vec<(OsString, OsString)>,
     databases: AtomicU32,
     app_role: OnceLock<()>,
     /// A shell that cleans up when its standard input closes, which the kernel does however this process ends.
@@ -54,6 +56,14 @@ impl Cluster {
     /// # Panics
     /// When PostgreSQL is not installed or does not start.
     pub fn start_in(parent: &Path, durable: bool) -> Cluster {
+        Cluster::start_with(parent, durable, Vec::new())
+    }
+
+    /// Starts a server whose processes have these variables in their environment.
+    ///
+    /// # Panics
+    /// When PostgreSQL is not installed or does not start.
+    pub fn start_with(parent: &Path, durable: bool, environment: Vec<(OsString, OsString)>) -> Cluster {
         let bin = binaries().expect(MISSING);
         let folder = tempfile::Builder::new().prefix("bursar-pg-").tempdir_in(parent).expect("a folder").keep();
         // PostgreSQL refuses to run as root.
@@ -65,9 +75,10 @@ impl Cluster {
         run(as_server(&bin.join("initdb")).args(init).arg(folder.join("data")));
         let free = || TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
         // Another process may take the port before the server binds it.
-        let port = (0..5).map(|_| free()).find(|port| start(&bin, &folder, durable, *port));
+        let port = (0..5).map(|_| free()).find(|port| start(&bin, &folder, durable, *port, &environment));
         let port = port.expect("PostgreSQL did not start; see its log");
-        Cluster { bin, folder, port, durable, databases: AtomicU32::new(0), app_role: OnceLock::new(), cleaner }
+        let (databases, app_role) = (AtomicU32::new(0), OnceLock::new());
+        Cluster { bin, folder, port, durable, environment, databases, app_role, cleaner }
     }
 
     /// Returns the URL of one of its databases.
@@ -103,15 +114,17 @@ impl Cluster {
         "bursar_app"
     }
 
-    /// Copies a database that has no open connections and returns the URL of the copy.
+    /// Copies a database and returns the URL of the copy. Ends the connections to the database, such as those that a pooler keeps.
     ///
     /// # Panics
     /// When the database cannot be created.
     pub fn copy_database(&self, url: &str) -> String {
         let from = url.rsplit('/').next().expect("a URL ends with its database");
         let name = format!("copy_{}", self.databases.fetch_add(1, Ordering::SeqCst));
+        let end = format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{from}'");
         let create = format!("CREATE DATABASE {name} TEMPLATE {from}");
-        run(Command::new(self.bin.join("psql")).args(["-q", "-X", "-c", &create, &self.url("postgres")]));
+        let psql = ["-q", "-X", "-o", "/dev/null", "-c", &end, "-c", &create, &self.url("postgres")];
+        run(Command::new(self.bin.join("psql")).args(psql));
         self.url(&name)
     }
 
@@ -131,7 +144,7 @@ impl Cluster {
         killed.expect("kill runs");
         // The server refuses to start while an old process is attached to its shared memory.
         let restarted = (0..50).any(|_| {
-            if start(&self.bin, &self.folder, self.durable, self.port) {
+            if start(&self.bin, &self.folder, self.durable, self.port, &self.environment) {
                 return true;
             }
             std::thread::sleep(Duration::from_millis(100));
@@ -166,6 +179,7 @@ impl Cluster {
     /// When it does not start again.
     pub fn crash_and_restart(&self) {
         let mut command = as_server(&self.bin.join("pg_ctl"));
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.args(["-s", "-w", "-m", "immediate", "restart", "-D"]).arg(self.folder.join("data"));
         // The server must not inherit this process's pipes: their readers would wait until it ends.
         command.arg("-l").arg(self.folder.join("log"));
@@ -199,7 +213,7 @@ fn signal(signal: &str, processes: &[String]) {
 }
 
 /// Starts the server on a port; returns whether it runs.
-fn start(bin: &Path, folder: &Path, durable: bool, port: u16) -> bool {
+fn start(bin: &Path, folder: &Path, durable: bool, port: u16, environment: &[(OsString, OsString)]) -> bool {
     let mut settings = format!(
         "-p {port} -h 127.0.0.1 -k {} -c max_connections=200 -c shared_preload_libraries=pg_stat_statements \
          -c log_line_prefix=%t:%p:%d:",
@@ -209,6 +223,7 @@ fn start(bin: &Path, folder: &Path, durable: bool, port: u16) -> bool {
         settings.push_str(" -c fsync=off -c full_page_writes=off");
     }
     let mut command = as_server(&bin.join("pg_ctl"));
+    command.envs(environment.iter().map(|(name, value)| (name, value)));
     command.args(["-s", "-w", "start", "-D"]).arg(folder.join("data"));
     command.arg("-l").arg(folder.join("log")).arg("-o").arg(settings);
     let started = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();

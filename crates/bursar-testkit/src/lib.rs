@@ -11,7 +11,7 @@ mod ids;
 mod postgres;
 mod process;
 
-pub use bursar_pg_cluster::Cluster;
+pub use bursar_pg_cluster::{Cluster, Pooler};
 pub use cases::{Case, run_cases};
 pub use clock::FileClock;
 pub use ids::{RandomIds, SeqIds};

@@ -1,9 +1,10 @@
 //! Kills processes and servers under load and checks the database afterwards. See `docs/crash.md`.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use bursar_core::mutant::Mutant;
-use bursar_sim::crash::{self, Engine, Plan, PowerPlan};
+use bursar_sim::crash::{self, Engine, Extras, Plan, PowerPlan};
 use bursar_sim::sim::mutation::needs_power_loss;
 use clap::Parser;
 
@@ -14,8 +15,20 @@ struct Args {
     #[arg(long, value_enum, default_value = "sqlite")]
     engine: Engine,
     /// Rounds; each ends with every process killed
-    #[arg(long, default_value_t = 200)]
+    #[arg(long, default_value_t = 200, conflicts_with = "minutes")]
     rounds: u64,
+    /// Start rounds for this many minutes instead
+    #[arg(long)]
+    minutes: Option<u64>,
+    /// Delete ended holds, expired grants and ended jobs after a fraction of a second
+    #[arg(long)]
+    retention: bool,
+    /// Archive the journal after a fraction of a second
+    #[arg(long)]
+    archive: bool,
+    /// Reach PostgreSQL through PgBouncer
+    #[arg(long)]
+    pooler: bool,
     /// Processes that run at once
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
     processes: u16,
@@ -40,11 +53,16 @@ fn main() -> ExitCode {
     if let Some(code) = crash::child(&args) {
         return code;
     }
-    let Args { engine, rounds, processes, seed, power, mutant } = Args::parse();
+    let Args { engine, rounds, minutes, retention, archive, pooler, processes, seed, power, mutant } = Args::parse();
     if let Some(losses) = power {
         return lose_power(&PowerPlan { losses, seed, mutant });
     }
-    let plan = Plan { engine, rounds, processes: processes.into(), seed };
+    let extras = Extras { retention, archive, pooler };
+    let (rounds, time) = match minutes {
+        Some(minutes) => (u64::MAX, Duration::from_secs(minutes * 60)),
+        None => (rounds, Duration::MAX),
+    };
+    let plan = Plan { engine, rounds, time, extras, processes: processes.into(), seed };
     match crash::run(&plan, |tally| println!("{tally}")) {
         Ok(tally) => {
             println!("{engine:?}, seed {seed}: {tally}");

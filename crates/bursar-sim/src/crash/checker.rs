@@ -1,15 +1,18 @@
 //! The checker: compares all requests and responses with the journal and the rows.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
-use bursar::{Bursar, CommandId, Error, Event, GrantId, GrantState, HoldId, HoldState, JobId, JournalEvent};
+use bursar::{Bursar, CommandId, Error, Event, HoldId, JobId, JournalEvent};
+use bursar_core::time::Span;
 use tokio::task::JoinSet;
 
 use super::client_log::LogLine;
 use super::client_request::{ClientRequest, Created, Response};
 use super::crash_worker::WORKER_PREFIX;
-use super::leases::{JobStates, LeaseId, LoggedLeases};
+use super::leases::{LeaseId, LoggedLeases};
 use super::limits::LimitCheck;
+use super::opening::Opening;
+use super::rows::Rows;
 
 /// Findings kept per check; one fault causes many.
 const FINDINGS_MAX: usize = 40;
@@ -29,6 +32,12 @@ pub(crate) struct Checker {
     new_keys: Vec<String>,
     /// Events in the journal at the last check.
     checked: usize,
+    /// Segments in the archive at the last check.
+    segments: u64,
+    /// How long rows are kept, if any are deleted.
+    kept: Option<Span>,
+    /// How long idempotency keys are kept, if any are deleted.
+    keys_kept: Option<Span>,
 }
 
 /// A request with its responses.
@@ -48,6 +57,10 @@ pub(crate) struct CheckReport {
     /// Leases rescued since the last check, and those whose spend was charged late.
     pub(crate) rescued: usize,
     pub(crate) billed: usize,
+    /// Segments of the journal that were archived since the last check.
+    pub(crate) segments: u64,
+    /// Rows that were deleted because they had been kept for long enough.
+    pub(crate) removed: usize,
 }
 
 /// A command of the journal.
@@ -98,6 +111,11 @@ impl SentRequest {
 }
 
 impl Checker {
+    /// Returns a checker for a new database.
+    pub(crate) fn of(database: &Opening) -> Checker {
+        Checker { kept: database.kept(), keys_kept: database.keys_kept(), ..Checker::default() }
+    }
+
     /// Adds the lines of a client log.
     pub(crate) fn add_log(&mut self, lines: Vec<LogLine>) {
         for line in lines {
@@ -135,14 +153,16 @@ impl Checker {
         let mut report = CheckReport::default();
         let before = read_journal(bursar, &mut report).await?;
         self.compare(&before, &mut report);
-        self.check_rows(bursar, &before, &mut report).await?;
-        self.resend(bursar, &before, &mut report).await;
+        Rows::of(&before, self.checked, self.kept).check(bursar, &mut report).await?;
+        self.resend(bursar, &before, &mut report).await?;
         let after = read_journal(bursar, &mut report).await?;
         if after.len() < before.len() || after[..before.len()] != before[..] {
             report.add("the journal does not begin with its earlier events".into());
         }
         self.compare(&after, &mut report);
         LimitCheck::check(&after, bursar, &mut report).await?;
+        let proof = bursar.journal().prove().await?;
+        (report.segments, self.segments) = (proof.segments - self.segments, proof.segments);
         let verification = bursar.verify().await?;
         verification.violations.iter().for_each(|violation| report.add(format!("verify: {violation}")));
         for event in &after[self.checked.min(after.len())..] {
@@ -211,60 +231,23 @@ impl Checker {
         self.leases.compare(journal, report);
     }
 
-    /// Compares the rows of holds, jobs and grants with the journal: those touched since the last check.
-    async fn check_rows(
-        &self,
+    /// Sends again the requests with an unknown outcome and those done since the last check: one effect, one answer. Leaves out those
+    /// whose idempotency key has expired.
+    async fn resend(
+        &mut self,
         bursar: &Bursar,
         journal: &[JournalEvent],
         report: &mut CheckReport,
     ) -> Result<(), Error> {
-        let touched: HashSet<HoldId> =
-            journal.iter().skip(self.checked).filter_map(|event| hold_of(&event.event)).collect();
-        let mut states: HashMap<HoldId, HoldState> = HashMap::new();
-        let mut grants: HashMap<GrantId, GrantState> = HashMap::new();
-        for event in journal {
-            match &event.event {
-                Event::HoldPlaced { hold, .. } => drop(states.insert(*hold, HoldState::Held)),
-                Event::HoldCommitted { hold, .. } => drop(states.insert(*hold, HoldState::Committed)),
-                Event::HoldReleased { hold, .. } => drop(states.insert(*hold, HoldState::Released)),
-                Event::HoldExpired { hold, .. } => drop(states.insert(*hold, HoldState::Expired)),
-                Event::GrantMinted { grant, .. } => drop(grants.insert(*grant, GrantState::Open)),
-                Event::GrantRedeemed { grant, .. } => drop(grants.insert(*grant, GrantState::Redeemed)),
-                _ => {}
-            }
-        }
-        for hold in touched {
-            let (found, expected) =
-                (bursar.ledger().find(hold).await?.map(|row| row.state), states.get(&hold).copied());
-            if found != expected {
-                report.add(format!("{hold} is {found:?}, the journal says {expected:?}"));
-            }
-        }
-        let mut states = JobStates::default();
-        journal.iter().for_each(|event| states.apply(&event.event));
-        let touched: BTreeSet<JobId> =
-            journal.iter().skip(self.checked).filter_map(|event| event.event.job()).collect();
-        states.check(touched, bursar, report).await?;
-        let mut after = None;
-        loop {
-            let page = bursar.grants().list(after, PAGE).await?;
-            let Some(last) = page.last() else { break };
-            after = Some(last.id);
-            for grant in &page {
-                if grants.remove(&grant.id) != Some(grant.state) {
-                    report.add(format!("{} is {:?}, which the journal contradicts", grant.id, grant.state));
-                }
-            }
-        }
-        grants.into_keys().for_each(|grant| report.add(format!("{grant} was minted, but does not exist")));
-        Ok(())
-    }
-
-    /// Sends again the requests with an unknown outcome and those done since the last check: one effect, one answer.
-    async fn resend(&mut self, bursar: &Bursar, journal: &[JournalEvent], report: &mut CheckReport) {
+        let now = bursar.now().await?;
+        let key_of = |event: &JournalEvent| event.context.correlation_id.clone();
+        let is_old = |event: &&JournalEvent| self.keys_kept.is_some_and(|kept| event.at.after(kept) <= now);
+        let old: HashSet<String> = journal.iter().filter(is_old).filter_map(key_of).collect();
         let done: HashSet<&str> = by_key(journal).into_keys().collect();
+        let forgotten: HashSet<JobId> = journal.iter().filter_map(|event| forgotten(&event.event)).collect();
         let new_keys = std::mem::take(&mut self.new_keys);
-        let again: Vec<&String> = new_keys.iter().filter(|key| self.sent[*key].is_resent()).collect();
+        let again: Vec<&String> =
+            new_keys.iter().filter(|key| self.sent[*key].is_resent() && !old.contains(*key)).collect();
         for keys in again.chunks(RESENT_AT_ONCE) {
             let mut sending = JoinSet::new();
             for key in keys {
@@ -276,11 +259,13 @@ impl Checker {
             }
             for (key, response) in sending.join_all().await {
                 let sent = self.sent.get_mut(&key).expect("only sent requests are sent again");
-                report.check_repetition(&key, sent, done.contains(key.as_str()), &response);
+                let is_forgotten = |job: JobId| forgotten.contains(&job);
+                report.check_repetition(&key, sent, done.contains(key.as_str()), &response, is_forgotten);
                 sent.unanswered = 0;
                 sent.responses.push(response);
             }
         }
+        Ok(())
     }
 }
 
@@ -292,9 +277,19 @@ impl SentRequest {
 
 impl CheckReport {
     /// Checks the response to a request that was sent again.
-    fn check_repetition(&mut self, key: &str, sent: &SentRequest, was_done: bool, response: &Response) {
+    fn check_repetition(
+        &mut self,
+        key: &str,
+        sent: &SentRequest,
+        was_done: bool,
+        response: &Response,
+        is_forgotten: impl Fn(JobId) -> bool,
+    ) {
         let first = sent.done().map(|(command, created)| (command, created.clone()));
         match (response, first) {
+            // The job that it named is gone, so that its key is free again.
+            (Response::Done { replayed: false, .. } | Response::Refused(_), None)
+                if sent.found().and_then(|found| found.job).is_some_and(&is_forgotten) => {}
             (Response::Done { replayed: false, created, .. }, None) if sent.found().is_some() => {
                 // A later attempt of the job may have another hold; `compare` checks that the hold belongs to the job.
                 let same = |first: &Created| Created { hold: first.hold, ..created.clone() } == *first;
@@ -370,7 +365,7 @@ fn created_by(events: &[Event]) -> Created {
 }
 
 /// Returns a hold placed for a job, with the job.
-fn funding(event: &Event) -> Option<(HoldId, JobId)> {
+pub(crate) fn funding(event: &Event) -> Option<(HoldId, JobId)> {
     match event {
         Event::HoldPlaced { hold, job: Some(job), .. } => Some((*hold, *job)),
         _ => None,
@@ -384,7 +379,14 @@ fn enqueued(event: &Event) -> Option<JobId> {
     }
 }
 
-fn hold_of(event: &Event) -> Option<HoldId> {
+fn forgotten(event: &Event) -> Option<JobId> {
+    match event {
+        Event::JobForgotten { job } => Some(*job),
+        _ => None,
+    }
+}
+
+pub(crate) fn hold_of(event: &Event) -> Option<HoldId> {
     match event {
         Event::HoldPlaced { hold, .. }
         | Event::HoldCommitted { hold, .. }
@@ -459,6 +461,7 @@ fn check_unique(journal: &[JournalEvent], report: &mut CheckReport) {
                     report.add(format!("{key} is the key of both {first} and {job}"));
                 }
             }
+            Event::JobForgotten { job } => keys.retain(|_, of| of != job),
             Event::JobFound { job } if !jobs.contains(job) => {
                 report.add(format!("{job} was found at position {} before it was enqueued", event.position));
             }

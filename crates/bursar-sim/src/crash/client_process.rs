@@ -11,9 +11,10 @@ use bursar_core::time::Time;
 use bursar_store::{Clock, SystemClock};
 
 use super::client_log::{ClientLog, LogLine};
-use super::client_request::{ClientRequest, Response};
+use super::client_request::{ClientRequest, LONG, Response};
 use super::crash_worker::CrashWorker;
 use super::leases::LeaseId;
+use super::opening::Opening;
 use super::random::Random;
 
 /// Scopes with a limit each. The first ones have a common parent, whose limit is below their sum.
@@ -23,6 +24,9 @@ pub(crate) const ORG: &str = "org";
 /// A scope for holds that expire before they are settled.
 pub(crate) const SHORT_LIVED: &str = "short-lived";
 
+/// How often a request is sent at most with one key. If keys are deleted soon, it is sent once, because a slow server could answer the
+/// second time after that.
+const TRIES: usize = 2;
 /// Callers per process.
 const CALLERS: usize = 6;
 /// Job workers per process.
@@ -36,7 +40,7 @@ const SHARED_JOBS: u64 = 40;
 
 /// The arguments of a client process.
 pub(crate) struct ClientArgs {
-    pub(crate) url: String,
+    pub(crate) database: Opening,
     /// The path of its log.
     pub(crate) log: String,
     pub(crate) seed: u64,
@@ -50,17 +54,19 @@ pub(crate) struct ClientArgs {
 
 impl ClientArgs {
     pub(crate) fn args(&self) -> [String; 6] {
-        let ClientArgs { url, log, seed, name, tokens, open_leases } = self;
-        [url.clone(), log.clone(), seed.to_string(), name.clone(), tokens.clone(), open_leases.clone()]
+        let ClientArgs { database, log, seed, name, tokens, open_leases } = self;
+        let database = serde_json::to_string(database).expect("it has no map with other keys than strings");
+        [database, log.clone(), seed.to_string(), name.clone(), tokens.clone(), open_leases.clone()]
     }
 
     pub(crate) fn parse(args: &[String]) -> ClientArgs {
-        let [url, log, seed, name, tokens, open_leases] = args else {
+        let [database, log, seed, name, tokens, open_leases] = args else {
             panic!("not the arguments of a client process: {args:?}")
         };
         let seed = seed.parse().expect("a seed is a number");
-        let [url, log, name, tokens, open_leases] = [url, log, name, tokens, open_leases].map(String::clone);
-        ClientArgs { url, log, seed, name, tokens, open_leases }
+        let database = serde_json::from_str(database).expect("another process has written it");
+        let [log, name, tokens, open_leases] = [log, name, tokens, open_leases].map(String::clone);
+        ClientArgs { database, log, seed, name, tokens, open_leases }
     }
 }
 
@@ -71,12 +77,17 @@ pub(crate) async fn run(args: &ClientArgs) {
     let shared: Arc<Vec<String>> = Arc::new(shared.lines().map(str::to_owned).collect());
     let open_leases = std::fs::read_to_string(&args.open_leases).expect("the open leases can be read");
     let open_leases: Vec<LeaseId> = serde_json::from_str(&open_leases).expect("the open leases are a list");
-    let bursar = open(&args.url).await;
+    let bursar = open(&args.database).await;
     let mut random = Random::new(args.seed);
+    if args.database.archive.is_some() {
+        tokio::spawn(archive(bursar.clone(), random.fork()));
+    }
+    let tries = if args.database.keys_kept().is_some() { 1 } else { TRIES };
     let callers: Vec<_> = (0..CALLERS)
         .map(|index| {
             let name = format!("{}-{index}", args.name);
-            let caller = Caller::new(name, random.fork(), shared.clone());
+            let mut caller = Caller::new(name, random.fork(), shared.clone());
+            caller.tries = tries;
             tokio::spawn(caller.run(bursar.clone(), log.clone()))
         })
         .collect();
@@ -90,13 +101,23 @@ pub(crate) async fn run(args: &ClientArgs) {
 }
 
 /// Opens the database; retries while its server is down.
-async fn open(url: &str) -> Bursar {
+async fn open(database: &Opening) -> Bursar {
     loop {
-        match Bursar::options(url).rescue(RESCUE_INTERVAL).open().await {
+        match database.options().rescue(RESCUE_INTERVAL).open().await {
             Ok(bursar) => return bursar,
             Err(error) => eprintln!("the database cannot be opened, retrying: {error}"),
         }
         tokio::time::sleep(RETRY_INTERVAL).await;
+    }
+}
+
+/// Archives the journal again and again. Other processes do so at the same time.
+async fn archive(bursar: Bursar, mut random: Random) {
+    loop {
+        tokio::time::sleep(Duration::from_millis(random.between(1, 120))).await;
+        if let Err(error) = bursar.journal().archive().await {
+            eprintln!("the journal cannot be archived, retrying: {error}");
+        }
     }
 }
 
@@ -105,6 +126,7 @@ pub(crate) struct Caller {
     name: String,
     random: Random,
     sent: u64,
+    tries: usize,
     holds: Vec<(HoldId, i64)>,
     settled: Option<HoldId>,
     tokens: Vec<String>,
@@ -113,7 +135,7 @@ pub(crate) struct Caller {
 
 impl Caller {
     pub(crate) fn new(name: String, random: Random, shared: Arc<Vec<String>>) -> Caller {
-        Caller { name, random, sent: 0, holds: Vec::new(), settled: None, tokens: Vec::new(), shared }
+        Caller { name, random, sent: 0, tries: TRIES, holds: Vec::new(), settled: None, tokens: Vec::new(), shared }
     }
 
     async fn run(mut self, bursar: Bursar, log: Arc<ClientLog>) {
@@ -127,7 +149,7 @@ impl Caller {
         let request = self.next_request();
         self.sent += 1;
         let key = format!("{}-{}", self.name, self.sent);
-        for _ in 0..2 {
+        for _ in 0..self.tries {
             log.write(&LogLine::Sent { key: key.clone(), request: request.clone() }).expect("the log can be written");
             let response = request.send(bursar, &key).await;
             log.write(&LogLine::Received { key: key.clone(), response: response.clone() })
@@ -150,7 +172,7 @@ impl Caller {
             }
             ClientRequest::Extend { hold, .. } => self.holds.push((*hold, 1)),
             ClientRequest::Commit { hold, .. } | ClientRequest::Release { hold } => self.settled = Some(*hold),
-            ClientRequest::Mint { token } => self.tokens.push(token.clone()),
+            ClientRequest::Mint { token, .. } => self.tokens.push(token.clone()),
             ClientRequest::Metered { .. } | ClientRequest::Post { .. } => {}
         }
     }
@@ -163,7 +185,11 @@ impl Caller {
             0..5 => {
                 return ClientRequest::Hold { scope: SHORT_LIVED.into(), amount, ttl_ms: self.random.between(1, 60) };
             }
-            5..15 => return ClientRequest::Mint { token: token(&mut self.random) },
+            5..15 => {
+                let ttl_ms =
+                    if self.random.percent(30) { self.random.between(1, 100) } else { LONG.millis().unsigned_abs() };
+                return ClientRequest::Mint { token: token(&mut self.random), ttl_ms };
+            }
             15..25 => return ClientRequest::Post { scope, amount: 1 },
             25..30 => {
                 // Already settled: must be refused.

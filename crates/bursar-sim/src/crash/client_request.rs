@@ -1,7 +1,5 @@
 //! Requests of callers in a form that can be logged and sent again.
 
-use std::time::Duration;
-
 use bursar::{
     Actual, Answer, Bursar, Charge, Command, CommandId, Context, Error, GrantId, HoldId, IdempotencyKey, Invalid,
     JobId, JobKind, JobSpec, Op, Payload, Purpose, Queue, Redemption, Request, Scope, Settle, Span, StoreError,
@@ -15,7 +13,6 @@ use serde::{Deserialize, Serialize};
 const PURPOSE: &str = "crash";
 const SUBJECT: &str = "caller";
 pub(crate) const QUEUE: &str = "crashes";
-const GRANT_TTL: Duration = Duration::from_secs(24 * 3_600);
 
 /// A request of a caller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,6 +39,7 @@ pub(crate) enum ClientRequest {
     },
     Mint {
         token: String,
+        ttl_ms: u64,
     },
     /// A command with a hold, a redemption and a job. Either the job owns the hold or the caller settles it.
     Metered {
@@ -90,7 +88,7 @@ impl ClientRequest {
             ClientRequest::Commit { hold, actual } => Op::Commit { hold: *hold, actual: Actual::Amount(*actual) },
             ClientRequest::Release { hold } => Op::Release { hold: *hold },
             ClientRequest::Extend { hold, by_ms } => Op::Extend { hold: *hold, by: Span::from_millis(*by_ms) },
-            ClientRequest::Mint { token } => Op::Mint(mint(token)?),
+            ClientRequest::Mint { token, ttl_ms } => Op::Mint(mint(token, Span::from_millis(*ttl_ms))?),
             ClientRequest::Metered { scope, amount, token, job, owned } => {
                 let mut spec = JobSpec::new(Queue::new(QUEUE)?, JobKind::new("render")?, Payload::default());
                 spec.idempotency_key = Some(IdempotencyKey::new(job.as_str())?);
@@ -136,7 +134,7 @@ fn charge(scope: &str, amount: i64) -> Result<Charge, Invalid> {
     Ok(Charge::new(Scope::new(scope)?, amount))
 }
 
-fn mint(token: &str) -> Result<Mint, Error> {
+fn mint(token: &str, ttl: Span) -> Result<Mint, Error> {
     let token = Token::parse(token)
         .map_err(|fault| Error::Internal(format!("a generated token cannot be parsed: {fault:?}")))?;
     Ok(Mint {
@@ -145,7 +143,7 @@ fn mint(token: &str) -> Result<Mint, Error> {
         purpose: Purpose::new(PURPOSE)?,
         subject: Subject::new(SUBJECT)?,
         payload: Payload::of(&"granted").map_err(|error| Error::Internal(format!("{error:?}")))?,
-        ttl: Span::from(GRANT_TTL),
+        ttl,
     })
 }
 

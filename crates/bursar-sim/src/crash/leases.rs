@@ -129,8 +129,10 @@ pub(crate) struct JobStates(HashMap<JobId, (JobState, Option<HoldId>)>);
 
 impl JobStates {
     pub(crate) fn apply(&mut self, event: &Event) {
-        if let Event::JobEnqueued { job, hold, .. } = event {
-            self.0.insert(*job, (JobState::Queued, *hold));
+        match event {
+            Event::JobEnqueued { job, hold, .. } => drop(self.0.insert(*job, (JobState::Queued, *hold))),
+            Event::JobForgotten { job } => drop(self.0.remove(job)),
+            _ => {}
         }
         let Some((state, hold)) = event.job().and_then(|job| self.0.get_mut(&job)) else { return };
         match event {

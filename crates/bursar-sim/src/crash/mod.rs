@@ -12,26 +12,33 @@ mod crash_worker;
 mod databases;
 mod leases;
 mod limits;
+mod opening;
 mod power;
 mod random;
 mod round;
+mod rows;
 mod tables;
 
 use std::fmt;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use bursar::{Budget, Bursar, Context, Limit, Op, Request, Scope, Span, Window};
+use bursar::{Budget, Bursar, Context, Limit, Op, QueueConfig, Request, Retention, Scope, Span, Window};
 
+use bursar_store::{Clock, ManualClock, SystemClock};
 use tokio::task::JoinSet;
 
 pub use self::databases::Engine;
+pub use self::opening::Extras;
 pub use self::power::{PowerPlan, PowerTally, lose_power};
 
 use self::checker::{CHECKER, CheckReport, Checker};
 use self::client_log::LogLine;
 use self::client_process::{ClientArgs, ORG, SHORT_LIVED, TEAMS, TEAMS_UNDER_ORG};
-use self::client_request::{ClientRequest, LONG, Response};
+use self::client_request::{ClientRequest, LONG, QUEUE, Response};
 use self::databases::Databases;
+use self::opening::Opening;
 use self::random::Random;
 use self::round::Round;
 
@@ -57,6 +64,10 @@ pub struct Plan {
     pub engine: Engine,
     /// Rounds; each ends with every process killed.
     pub rounds: u64,
+    /// No round starts after this time.
+    pub time: Duration,
+    /// What runs besides requests.
+    pub extras: Extras,
     /// Processes that run at once.
     pub processes: usize,
     /// The seed of all random choices.
@@ -94,6 +105,10 @@ pub struct Tally {
     pub billed: usize,
     /// Servers killed.
     pub server_kills: usize,
+    /// Segments of the journal that were archived.
+    pub segments: u64,
+    /// Holds, grants and jobs that were deleted because they had been kept for long enough.
+    pub removed: usize,
     /// Journals replayed and compared.
     pub rebuilt: usize,
     /// Rounds without an acknowledged request or without a process killed in flight.
@@ -116,7 +131,11 @@ pub fn child(args: &[String]) -> Option<ExitCode> {
 pub fn run(plan: &Plan, report: impl FnMut(&Tally)) -> Result<Tally, RunError> {
     let mut report = report;
     let mut run = Run::new(plan)?;
+    let began = Instant::now();
     for _ in 0..plan.rounds {
+        if began.elapsed() >= plan.time {
+            break;
+        }
         run.load()?;
         run.check()?;
         report(&run.tally);
@@ -134,7 +153,7 @@ pub struct Run {
     plan: Plan,
     databases: Databases,
     random: Random,
-    url: String,
+    database: Opening,
     checker: Checker,
     seen: (usize, usize),
     /// The counts and findings so far.
@@ -144,15 +163,16 @@ pub struct Run {
 impl Run {
     /// Creates a database, and starts a server if the engine needs one.
     pub fn new(plan: &Plan) -> Result<Run, RunError> {
-        let mut databases = Databases::new(plan.engine)?;
-        let url = databases.create();
+        let mut databases = Databases::new(plan.engine, plan.extras)?;
+        let database = databases.create();
+        let checker = Checker::of(&database);
         Ok(Run {
             runtime: runtime(),
             plan: plan.clone(),
             databases,
             random: Random::new(plan.seed),
-            url,
-            checker: Checker::default(),
+            database,
+            checker,
             seen: (0, 0),
             tally: Tally::default(),
         })
@@ -160,23 +180,23 @@ impl Run {
 
     /// Returns the URL of the current database.
     pub fn url(&self) -> &str {
-        &self.url
+        &self.database.url
     }
 
     /// Runs processes under load and kills them all.
     pub fn load(&mut self) -> Result<(), RunError> {
         if self.tally.rounds > 0 && self.tally.rounds.is_multiple_of(ROUNDS_PER_DATABASE) {
             self.replay()?;
-            self.url = self.databases.create();
-            self.checker = Checker::default();
+            self.database = self.databases.create();
+            self.checker = Checker::of(&self.database);
         }
         let tokens: Vec<String> = (0..TOKENS).map(|_| client_process::token(&mut self.random)).collect();
         let (path, open_leases) = (self.databases.folder().join("tokens"), self.databases.folder().join("open-leases"));
         round::write_tokens(&path, &tokens)?;
         std::fs::write(&open_leases, serde_json::to_string(&self.checker.open_leases())?)?;
-        self.runtime.block_on(prepare(&self.url, &tokens, self.tally.rounds, &mut self.checker))?;
+        self.runtime.block_on(prepare(&self.database, &tokens, self.tally.rounds, &mut self.checker))?;
         let plan = Round {
-            url: &self.url,
+            database: &self.database,
             folder: self.databases.folder(),
             number: self.tally.rounds,
             processes: self.plan.processes,
@@ -200,11 +220,12 @@ impl Run {
         Ok(())
     }
 
-    /// Compares the logs of the killed processes with the database.
+    /// Compares the logs of the killed processes with the database. Time stands still meanwhile, so that no idempotency key expires.
     pub fn check(&mut self) -> Result<(), RunError> {
-        let (url, checker) = (&self.url, &mut self.checker);
+        let (database, checker) = (&self.database, &mut self.checker);
         let report: Result<CheckReport, RunError> = self.runtime.block_on(async {
-            let bursar = Bursar::options(url).upkeep(None).open().await?;
+            let clock = Arc::new(ManualClock::at(SystemClock.now()));
+            let bursar = database.options().upkeep(None).clock(clock).open().await?;
             let report = checker.check(&bursar).await?;
             bursar.close().await;
             Ok(report)
@@ -213,6 +234,8 @@ impl Run {
         self.tally.unknown_done += report.unknown_done;
         self.tally.rescued += report.rescued;
         self.tally.billed += report.billed;
+        self.tally.segments += report.segments;
+        self.tally.removed += report.removed;
         let round = self.tally.rounds;
         let findings = report.findings.into_iter().map(|text| format!("round {round}: {text}"));
         self.tally.findings.extend(findings);
@@ -221,7 +244,7 @@ impl Run {
 
     /// Rebuilds the tables of a copy from the journal and compares every row.
     pub fn replay(&mut self) -> Result<(), RunError> {
-        let copy = self.databases.copy(&self.url)?;
+        let copy = self.databases.copy(&self.database)?;
         let differ = self.runtime.block_on(tables::differ_when_rebuilt(&copy))?;
         self.tally.rebuilt += 1;
         let round = self.tally.rounds;
@@ -248,13 +271,28 @@ async fn define(bursar: &Bursar) -> Result<(), RunError> {
     Ok(())
 }
 
+/// Has ended jobs deleted soon.
+async fn forget_jobs_soon(bursar: &Bursar) -> Result<(), RunError> {
+    let kept = Some(opening::KEPT);
+    let retention = Retention { succeeded: kept, cancelled: kept, dead: kept };
+    bursar.queues().define(QUEUE, QueueConfig { retention, ..QueueConfig::default() }).await?;
+    Ok(())
+}
+
 /// Raises the limits for a round and mints the grants that all processes try to redeem.
-async fn prepare(url: &str, tokens: &[String], round: u64, checker: &mut Checker) -> Result<(), RunError> {
-    let bursar = Bursar::options(url).upkeep(None).open().await?;
+async fn prepare(database: &Opening, tokens: &[String], round: u64, checker: &mut Checker) -> Result<(), RunError> {
+    let bursar = database.options().upkeep(None).open().await?;
     define(&bursar).await?;
+    if database.retention {
+        let context = Context { correlation_id: Some(CHECKER.into()), ..Context::default() };
+        forget_jobs_soon(&bursar.in_context(context)).await?;
+    }
     let mut minting = JoinSet::new();
     for (index, token) in tokens.iter().enumerate() {
-        let (key, request) = (format!("r{round}-t{index}"), ClientRequest::Mint { token: token.clone() });
+        let (key, request) = (
+            format!("r{round}-t{index}"),
+            ClientRequest::Mint { token: token.clone(), ttl_ms: LONG.millis().unsigned_abs() },
+        );
         let bursar = bursar.clone();
         minting.spawn(async move {
             let response = request.send(&bursar, &key).await;
@@ -294,13 +332,13 @@ impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Tally { rounds, acknowledged, refused, unchanged, unknown, unknown_done, .. } = self;
         let Tally { leased, completed, lost, rescued, billed, .. } = self;
-        let Tally { killed, in_flight, server_kills, rebuilt, idle, findings, .. } = self;
+        let Tally { killed, in_flight, server_kills, segments, removed, rebuilt, idle, findings, .. } = self;
         write!(
             f,
             "{rounds} rounds: {acknowledged} acknowledged, {refused} refused, {unchanged} failed unchanged, {unknown} \
              unknown of which {unknown_done} were done; {leased} leases, {completed} completions, {rescued} rescued, {lost} \
              lost, {billed} billed late; {killed} processes killed, {in_flight} in flight, \
-             {server_kills} server kills; {rebuilt} journals replayed; {idle} idle rounds; {} findings",
+             {server_kills} server kills; {segments} segments archived, {removed} rows found deleted; {rebuilt} journals replayed; {idle} idle rounds; {} findings",
             findings.len()
         )
     }

@@ -19,6 +19,7 @@ use super::checker::Checker;
 use super::client_log::{self, ClientLog, LogLine};
 use super::client_process::{Caller, token};
 use super::client_request::Response;
+use super::opening::Opening;
 use super::random::Random;
 use super::{RunError, define, tables};
 
@@ -95,7 +96,7 @@ pub fn lose_power(plan: &PowerPlan, mut report: impl FnMut(&PowerTally)) -> Resu
         let next = &images[usize::try_from(random.below(images.len() as u64)).unwrap_or(0)];
         history.extend(client_log::read(&process.log(), next.log_length)?);
         if tally.findings.is_empty() {
-            let differ = runtime.block_on(tables::differ_when_rebuilt(&next.checked_url()))?;
+            let differ = runtime.block_on(tables::differ_when_rebuilt(&Opening::plain(next.checked_url())))?;
             tally.rebuilt += 1;
             tally.findings.extend(differ.into_iter().take(5));
             fs::rename(&next.raw, root.path().join(format!("disk-{}", disk + 1)))?;

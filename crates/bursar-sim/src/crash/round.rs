@@ -15,6 +15,7 @@ use super::client_log::{self, LogLine};
 use super::client_process::ClientArgs;
 use super::client_request::Response;
 use super::crash_worker::COMPLETED;
+use super::opening::Opening;
 use super::random::Random;
 
 /// The least time under load after each process has received a response.
@@ -33,7 +34,7 @@ const POLLED_BYTES: u64 = 200_000;
 
 /// The settings of a round.
 pub(crate) struct Round<'a> {
-    pub(crate) url: &'a str,
+    pub(crate) database: &'a Opening,
     pub(crate) folder: &'a Path,
     pub(crate) number: u64,
     pub(crate) processes: usize,
@@ -104,7 +105,7 @@ impl Round<'_> {
         let name = format!("r{}-p{started}", self.number);
         let (log, stderr) = (self.folder.join(format!("{name}.log")), self.folder.join(format!("{name}.stderr")));
         let args = ClientArgs {
-            url: self.url.to_owned(),
+            database: self.database.clone(),
             log: log.display().to_string(),
             seed: random.next(),
             name,

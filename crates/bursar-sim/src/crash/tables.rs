@@ -3,42 +3,70 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-use bursar_core::decide::Rules;
+use bursar::{Bursar, Error, JournalEvent};
 use bursar_core::event::Event;
 use bursar_core::id::{GrantId, HoldId, JobId};
 use bursar_core::name::Tenant;
 use bursar_core::time::{Span, Time};
-use bursar_store::{
-    Clock, ManualClock, PostgresOptions, PostgresStore, Setup, SqliteStore, Store, StoreError, SystemClock,
-};
+use bursar_store::{Clock, ManualClock, PostgresStore, Setup, SqliteStore, Store, StoreError, SystemClock};
 use bursar_testkit::SeqIds;
 
 use super::databases::file;
+use super::opening::Opening;
 
 /// Rows per page.
 const PAGE: usize = 500;
 
+/// How far the clock is ahead while tables are compared: later than any update of a scope.
+const AHEAD: Span = Span::from_days(1);
+
 /// Rebuilds the tables of a database and returns the rows that differ. Call it on a copy.
-pub(crate) async fn differ_when_rebuilt(url: &str) -> Result<Vec<String>, StoreError> {
-    // Both versions are brought to one time, later than any update of a scope.
-    let clock = Arc::new(ManualClock::at(SystemClock.now().after(Span::from_days(1))));
+pub(crate) async fn differ_when_rebuilt(copy: &Opening) -> Result<Vec<String>, Error> {
+    // Both versions are brought to one time. What was deleted before is deleted again after the rebuild.
+    let clock = Arc::new(ManualClock::at(SystemClock.now().after(AHEAD)));
     let ids = Arc::new(Mutex::new(SeqIds::new(1)));
-    let setup = Setup { rules: Rules::default(), clock: Some(clock), ids, migrate: false };
-    let store: Box<dyn Store> = if url.starts_with("sqlite") {
-        Box::new(SqliteStore::open(file(url), setup).await?)
+    let rules = copy.rules(AHEAD);
+    let setup = Setup { rules: rules.clone(), clock: Some(clock), ids, migrate: false };
+    let store: Arc<dyn Store> = if copy.url.starts_with("sqlite") {
+        Arc::new(SqliteStore::open(file(&copy.url), setup).await?)
     } else {
-        Box::new(PostgresStore::open(url, setup, PostgresOptions::default()).await?)
+        Arc::new(PostgresStore::open(&copy.url, setup, copy.postgres()).await?)
     };
-    let before = rows(&*store).await?;
-    store.rebuild().await?;
-    let after = rows(&*store).await?;
-    store.close().await;
+    let mut options = Bursar::options(&copy.url).rules(rules).upkeep(None);
+    if let Some(archive) = copy.archive() {
+        options = options.archive(archive);
+    }
+    let bursar = options.open_on(store.clone());
+    let ids = ids_of(&bursar).await?;
+    delete_old(&*store).await?;
+    let before = rows(&*store, &ids).await?;
+    bursar.rebuild().await?;
+    delete_old(&*store).await?;
+    let after = rows(&*store, &ids).await?;
+    bursar.close().await;
     let gone = before.difference(&after).map(|row| format!("missing after a rebuild: {row}"));
     Ok(gone.chain(after.difference(&before).map(|row| format!("new after a rebuild: {row}"))).collect())
 }
 
+/// Deletes the holds and grants that were kept for long enough.
+async fn delete_old(store: &dyn Store) -> Result<(), StoreError> {
+    let (mut hold, mut grant) = (None, None);
+    loop {
+        hold = store.forget_holds(hold, PAGE).await?.last;
+        if hold.is_none() {
+            break;
+        }
+    }
+    loop {
+        grant = store.forget_grants(grant, PAGE).await?.last;
+        if grant.is_none() {
+            return Ok(());
+        }
+    }
+}
+
 /// Returns every readable row as text.
-async fn rows(store: &dyn Store) -> Result<BTreeSet<String>, StoreError> {
+async fn rows(store: &dyn Store, ids: &Ids) -> Result<BTreeSet<String>, StoreError> {
     let mut rows = BTreeSet::new();
     let mut after = None;
     loop {
@@ -62,35 +90,39 @@ async fn rows(store: &dyn Store) -> Result<BTreeSet<String>, StoreError> {
             }
         }
     }
-    let (holds, grants, jobs) = ids(store).await?;
+    let (holds, grants, jobs) = ids;
     for id in holds {
-        rows.insert(format!("{id} {:?}", store.hold(&Tenant::built_in(), id).await?));
+        rows.insert(format!("{id} {:?}", store.hold(&Tenant::built_in(), *id).await?));
     }
     for id in grants {
-        rows.insert(format!("{id} {:?}", store.grant(&Tenant::built_in(), id).await?));
+        rows.insert(format!("{id} {:?}", store.grant(&Tenant::built_in(), *id).await?));
     }
     for id in jobs {
         // `verify` checks the waiting lines of flow keys.
-        let job = store.job(&Tenant::built_in(), id).await?.map(|job| job.lasting(Time::NEVER));
+        let job = store.job(&Tenant::built_in(), *id).await?.map(|job| job.lasting(Time::NEVER));
         rows.insert(format!("{id} {job:?}"));
     }
     Ok(rows)
 }
 
+/// Holds, grants and jobs.
+type Ids = (BTreeSet<HoldId>, BTreeSet<GrantId>, BTreeSet<JobId>);
+
 /// Returns the ids of all holds, grants and jobs in the journal.
-async fn ids(store: &dyn Store) -> Result<(BTreeSet<HoldId>, BTreeSet<GrantId>, BTreeSet<JobId>), StoreError> {
-    let (mut holds, mut grants, mut jobs) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+async fn ids_of(bursar: &Bursar) -> Result<Ids, Error> {
+    let (mut holds, mut grants, mut jobs) = Ids::default();
     let mut after = 0;
     loop {
-        let page = store.list_journal(after, PAGE).await?;
-        let Some(last) = page.last() else { return Ok((holds, grants, jobs)) };
-        after = last.position + last.batch.count() as u64 - 1;
-        let entries = page.iter().flat_map(|row| &row.batch.entries);
-        for recorded in entries.flat_map(|entry| &entry.events) {
-            match &recorded.e {
-                Event::HoldPlaced { hold, .. } => drop(holds.insert(*hold)),
-                Event::GrantMinted { grant, .. } => drop(grants.insert(*grant)),
-                Event::JobEnqueued { job, .. } => drop(jobs.insert(*job)),
+        let (page, last) = bursar.journal().read(after, PAGE).await?;
+        if page.is_empty() {
+            return Ok((holds, grants, jobs));
+        }
+        after = last;
+        for JournalEvent { event, .. } in page {
+            match event {
+                Event::HoldPlaced { hold, .. } => drop(holds.insert(hold)),
+                Event::GrantMinted { grant, .. } => drop(grants.insert(grant)),
+                Event::JobEnqueued { job, .. } => drop(jobs.insert(job)),
                 _ => {}
             }
         }

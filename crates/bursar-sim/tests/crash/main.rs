@@ -5,14 +5,17 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use bursar_core::mutant::Mutant;
-use bursar_sim::crash::{self, Engine, Plan, PowerPlan, PowerTally, Run, Tally};
+use bursar_sim::crash::{self, Engine, Extras, Plan, PowerPlan, PowerTally, Run, Tally};
 use rusqlite::Connection;
 
-const CASES: [(&str, fn()); 5] = [
+const CASES: [(&str, fn()); 7] = [
     ("killed_processes_lose_nothing_on_sqlite", killed_processes_lose_nothing_on_sqlite),
     ("killed_servers_lose_nothing_on_postgres", killed_servers_lose_nothing_on_postgres),
+    ("retention_and_archive_lose_nothing_on_sqlite", retention_and_archive_lose_nothing_on_sqlite),
+    ("retention_and_archive_lose_nothing_behind_a_pooler", retention_and_archive_lose_nothing_behind_a_pooler),
     ("a_deleted_row_is_found", a_deleted_row_is_found),
     ("power_loss_loses_nothing_on_sqlite", power_loss_loses_nothing_on_sqlite),
     ("unsynced_commits_are_found", unsynced_commits_are_found),
@@ -27,7 +30,7 @@ fn main() -> ExitCode {
 }
 
 fn plan(engine: Engine, rounds: u64, seed: u64) -> Plan {
-    Plan { engine, rounds, processes: 3, seed }
+    Plan { engine, rounds, time: Duration::MAX, extras: Extras::default(), processes: 3, seed }
 }
 
 fn killed_processes_lose_nothing_on_sqlite() {
@@ -42,6 +45,21 @@ fn killed_servers_lose_nothing_on_postgres() {
     assert_passed(&tally, 20);
     assert_eq!(tally.server_kills, 2, "{tally}");
     assert!(tally.in_flight >= 6, "too few kills hit a request in flight: {tally}");
+}
+
+fn retention_and_archive_lose_nothing_on_sqlite() {
+    let extras = Extras { retention: true, archive: true, pooler: false };
+    let tally = crash::run(&Plan { extras, ..plan(Engine::Sqlite, 4, 13) }, |_| {}).unwrap();
+    assert_passed(&tally, 100);
+    assert!(tally.segments > 4 && tally.removed > 40, "{tally}");
+}
+
+fn retention_and_archive_lose_nothing_behind_a_pooler() {
+    let extras = Extras { retention: true, archive: true, pooler: true };
+    let tally = crash::run(&Plan { extras, ..plan(Engine::Postgres, 2, 14) }, |_| {}).unwrap();
+    assert_passed(&tally, 15);
+    assert_eq!(tally.server_kills, 2, "{tally}");
+    assert!(tally.segments > 0 && tally.removed > 0, "{tally}");
 }
 
 /// Asserts that nothing was found in a run with enough acknowledged requests, and no round without a kill in flight.

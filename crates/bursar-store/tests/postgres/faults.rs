@@ -23,19 +23,19 @@ use crate::support::{define, key, scope, scope_key, setup};
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Short timeouts, so that a hanging server is noticed soon.
-fn options() -> PostgresOptions {
+pub(crate) fn options() -> PostgresOptions {
     let short = Duration::from_secs(2);
     PostgresOptions { connect_within: short, answer_within: short, ..PostgresOptions::default() }
 }
 
 /// A store, and how many postings it was asked for.
-struct World {
-    store: PostgresStore,
+pub(crate) struct World {
+    pub(crate) store: PostgresStore,
     asked: u32,
 }
 
 impl World {
-    async fn open(url: &str, options: PostgresOptions) -> World {
+    pub(crate) async fn open(url: &str, options: PostgresOptions) -> World {
         let store = PostgresStore::open(url, setup(1), options).await.unwrap();
         define(&store, &["room"], 1_000).await;
         World { store, asked: 0 }
@@ -48,7 +48,7 @@ impl World {
     }
 
     /// Makes one attempt. Returns whether it was answered; otherwise it failed in an expected way.
-    async fn attempt(&self) -> bool {
+    pub(crate) async fn attempt(&self) -> bool {
         let request = [self.request()];
         let commit = self.store.commit_requests(&request, LockPolicy::Skip);
         match timeout(TIMEOUT, commit).await.unwrap().map(|mut outcomes| outcomes.remove(0)) {
@@ -59,8 +59,15 @@ impl World {
         }
     }
 
+    /// Makes one attempt, and goes on to the next posting if it was answered.
+    pub(crate) async fn attempt_counted(&mut self) -> bool {
+        let answered = self.attempt().await;
+        self.asked += u32::from(answered);
+        answered
+    }
+
     /// Posts, and retries with the same key until it is answered.
-    async fn post(&mut self) {
+    pub(crate) async fn post(&mut self) {
         let deadline = Instant::now() + TIMEOUT;
         while !self.attempt().await {
             assert!(Instant::now() < deadline, "the store did not recover");
@@ -70,16 +77,15 @@ impl World {
     }
 
     /// Posts until an attempt fails. A server applies a change soon after it was told to, so that some may succeed before.
-    async fn post_until_it_fails(&mut self) {
+    pub(crate) async fn post_until_it_fails(&mut self) {
         let deadline = Instant::now() + TIMEOUT;
-        while self.attempt().await {
-            self.asked += 1;
+        while self.attempt_counted().await {
             assert!(Instant::now() < deadline, "the fault had no effect");
         }
     }
 
     /// Asserts that every posting was executed once.
-    async fn finish(self) {
+    pub(crate) async fn finish(self) {
         let room = self.store.scope(&scope_key("room")).await.unwrap().unwrap();
         assert_eq!(room.balances[0].posted, i64::from(self.asked));
         assert_eq!(self.store.verify().await.unwrap().violations, Vec::<String>::new());
@@ -97,7 +103,7 @@ fn expected(error: &StoreError) -> bool {
     false
 }
 
-async fn execute(url: &str, sql: String) {
+pub(crate) async fn execute(url: &str, sql: String) {
     let mut conn = PgConnection::connect(url).await.unwrap();
     sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut conn).await.unwrap();
 }

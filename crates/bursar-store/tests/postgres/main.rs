@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod counts;
+mod disk;
 mod faults;
 mod grants;
 mod job_keys;
