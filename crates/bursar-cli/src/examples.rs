@@ -138,6 +138,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     ("journal query", &["bursar journal query"]),
     ("journal archive", &["bursar journal archive --dry-run", "bursar journal archive"]),
+    ("journal unarchive", &["bursar journal unarchive"]),
     ("journal segments", &["bursar journal segments"]),
     ("journal verify", &["bursar journal verify"]),
     ("worker create", &["bursar worker create encoder --queue 'media-*' --kind 'video.*' --expires-in 30d"]),

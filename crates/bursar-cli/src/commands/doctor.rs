@@ -46,10 +46,10 @@ pub(crate) enum Component {
     Journal,
     /// Whether the archive of the journal can be reached and keeps up
     Archive,
-    /// Whether rows are deleted when they have been kept for long enough
-    Retention,
     /// Whether balances match holds and postings
     Balances,
+    /// Whether rows are deleted when they have been kept for long enough
+    Retention,
     /// Whether the bytes of all blobs are there, and what their storage can do
     Blobs,
     /// Whether the address of the setting listen is free, or a Bursar server listens there

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use bursar_core::blob::Sha256Digest;
 use bursar_core::id::BatchId;
 use bursar_store::segment::{self, Head, decode_block};
 use bursar_store::{ArchivedRow, ArchivedRows, ArchivedSender, Journaled, Segment, SegmentError, Store, StoreError};
@@ -17,8 +18,9 @@ const BLOCKS_KEPT: usize = 8;
 /// The segments that one query lists.
 const SEGMENTS_PAGE: usize = 1_000;
 
-/// The first position of a segment, the index of a block in it, and the rows of the block.
-type CachedBlock = (u64, usize, Arc<Vec<ArchivedRow>>);
+/// The digest of a segment, the index of a block in it, and the rows of the block. Rows that were put back into the table may be in
+/// another segment later, which then begins at the same position.
+type CachedBlock = (Sha256Digest, usize, Arc<Vec<ArchivedRow>>);
 
 /// Reads the journal. Every reader of the journal outside of the store uses it, so that archived rows are read from their segments, and
 /// a row that cannot be read is an error and never a gap.
@@ -26,7 +28,7 @@ pub(crate) struct JournalReader {
     store: Arc<dyn Store>,
     options: Option<ArchiveOptions>,
     counters: ArchiveCounters,
-    heads: Mutex<VecDeque<(u64, Arc<Head>)>>,
+    heads: Mutex<VecDeque<(Sha256Digest, Arc<Head>)>>,
     blocks: Mutex<VecDeque<CachedBlock>>,
 }
 
@@ -107,12 +109,12 @@ impl JournalReader {
     }
 
     async fn head(&self, segment: &Segment) -> Result<Arc<Head>, StoreError> {
-        let kept = lock(&self.heads).iter().find(|(first, _)| *first == segment.first).map(|(_, head)| head.clone());
+        let kept = lock(&self.heads).iter().find(|(digest, _)| *digest == segment.digest).map(|(_, head)| head.clone());
         if let Some(head) = kept {
             return Ok(head);
         }
         let head = Arc::new(self.read_head(segment).await?);
-        keep(&self.heads, HEADS_KEPT, (segment.first, head.clone()));
+        keep(&self.heads, HEADS_KEPT, (segment.digest, head.clone()));
         Ok(head)
     }
 
@@ -131,7 +133,7 @@ impl JournalReader {
     }
 
     async fn block(&self, segment: &Segment, head: &Head, index: usize) -> Result<Arc<Vec<ArchivedRow>>, StoreError> {
-        let is_wanted = |(first, at, _): &&(u64, usize, _)| (*first, *at) == (segment.first, index);
+        let is_wanted = |(digest, at, _): &&CachedBlock| (*digest, *at) == (segment.digest, index);
         let kept = lock(&self.blocks).iter().find(is_wanted).map(|(_, _, rows)| rows.clone());
         if let Some(rows) = kept {
             return Ok(rows);
@@ -141,7 +143,7 @@ impl JournalReader {
         let read = place.read(&name, range).await.map_err(|error| unreachable(&name, place, error))?;
         let rows = decode_block(head, index, &read).map_err(|error| bad_segment(&name, place, &error))?;
         let rows = Arc::new(rows);
-        keep(&self.blocks, BLOCKS_KEPT, (segment.first, index, rows.clone()));
+        keep(&self.blocks, BLOCKS_KEPT, (segment.digest, index, rows.clone()));
         Ok(rows)
     }
 

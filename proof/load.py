@@ -18,7 +18,7 @@ import throwaway
 
 POOLS = [f"pool-{number}" for number in range(4)]
 """Scopes with room for everything: no charge on them may be refused."""
-QUEUE = "failover"
+QUEUE = "proof"
 ESTIMATE = 10
 """The units that a hold sets aside."""
 CALLERS, WORKERS = 8, 4
@@ -110,13 +110,27 @@ class Record:
             return [it for it in self.acknowledged if it[1] >= since]
 
 
+class Rotation:
+    """The servers, and which of them get no requests for now, as a load balancer knows them."""
+
+    def __init__(self, urls: list[str]) -> None:
+        self.urls = urls
+        self.resting: set[int] = set()
+
+    def pick(self, number: int) -> int:
+        """Returns the server of a number, or the next one that does not rest."""
+        candidates = [(number + step) % len(self.urls) for step in range(len(self.urls))]
+        return next((server for server in candidates if server not in self.resting), candidates[0])
+
+
 class Client:
     """The connections of one thread to all servers."""
 
-    def __init__(self, urls: list[str], record: Record, token: str = throwaway.TOKEN) -> None:
+    def __init__(self, rotation: Rotation, record: Record, token: str = throwaway.TOKEN) -> None:
         self.record = record
         self.token = token
-        self._hosts = [urlsplit(url).netloc for url in urls]
+        self._rotation = rotation
+        self._hosts = [urlsplit(url).netloc for url in rotation.urls]
         self._connections: dict[int, http.client.HTTPConnection] = {}
 
     def ask(self, server: int, method: str, path: str, body: Any = None, key: str | None = None) -> Answer:
@@ -169,19 +183,19 @@ class Client:
                 if TRANSIENT.get(answer.problem) != answer.status:
                     return answer
             time.sleep(AGAIN_S)
-            server = (server + 1) % len(self._hosts)
+            server = self._rotation.pick(server + 1)
 
 
 class Load:
     """The threads of callers and workers."""
 
     def __init__(self, urls: list[str]) -> None:
-        self.urls = urls
+        self.rotation = Rotation(urls)
         self.record = Record()
         self.race: Race | None = None
         self._ending = threading.Event()
         self._drained = threading.Event()
-        self._operator = Client(urls, self.record)
+        self._operator = Client(self.rotation, self.record)
         # Keys and tokens of workers are looked up in the database at each request, the operator's token is not.
         self._key = str(self.setup("POST", "/v1/keys", {"name": "callers", "role": "admin"})["token"])
         body = {"name": "load", "capabilities": {"queues": [QUEUE], "kinds": ["*"]}}
@@ -192,7 +206,7 @@ class Load:
         self._workers = [threading.Thread(target=self._work, args=(n,), daemon=True) for n in range(WORKERS)]
 
     def setup(self, method: str, path: str, body: Any = None) -> Any:
-        answer = self._operator.ask(0, method, path, body)
+        answer = self._operator.ask(self.rotation.pick(0), method, path, body)
         if answer.problem is not None:
             raise RuntimeError(f"{method} {path}: {answer.status} {answer.body}")
         return answer.body
@@ -220,12 +234,12 @@ class Load:
             thread.join()
 
     def _call(self, caller: int) -> None:
-        client = Client(self.urls, self.record, self._key)
+        client = Client(self.rotation, self.record, self._key)
         number = 0
         while not self._ending.is_set():
             number += 1
             key = f"caller-{caller}-{number}"
-            server = number % len(self.urls)
+            server = self.rotation.pick(number)
             pool = POOLS[(caller + number) % len(POOLS)]
             try:
                 if number % 4 == 0:
@@ -260,7 +274,7 @@ class Load:
         if answer.problem is not None:
             return self.record.breaks(f"{key}: {answer.status} {answer.body}")
         hold, actual = answer.body["hold"]["id"], 1 + sum(key.encode()) % ESTIMATE
-        done = client.until_answered(server, f"/v1/holds/{hold}/commit", {"actual": actual}, f"{key}-commit")
+        done = client.until_answered(self.rotation.pick(server), f"/v1/holds/{hold}/commit", {"actual": actual}, f"{key}-commit")
         if done.problem is not None:
             return self.record.breaks(f"{key}: commit: {done.status} {done.body}")
         with self.record.lock:
@@ -284,10 +298,10 @@ class Load:
             self.race = None
 
     def _work(self, worker: int) -> None:
-        client = Client(self.urls, self.record, self._worker_token)
-        server = worker % len(self.urls)
+        client = Client(self.rotation, self.record, self._worker_token)
+        server = worker
         while not self._drained.is_set():
-            server = (server + 1) % len(self.urls)
+            server = self.rotation.pick(server + 1)
             try:
                 asked = {"queues": [QUEUE], "capacity": 5, "wait_ms": 1_000, "lease_ms": LEASE_MS}
                 answer = client.ask(server, "POST", "/v1/jobs/lease", asked)
@@ -307,7 +321,7 @@ class Load:
         fence, scope = job["lease"]["fence"], job["payload"]["scope"]
         amount = 1 + (sum(job["id"].encode()) + fence) % ESTIMATE
         body = {"fence": fence, "result": {"key": job["payload"]["key"]}, "usage": [{"amount": amount}]}
-        answer = client.until_answered(server, f"/v1/jobs/{job['id']}/complete", body)
+        answer = client.until_answered(self.rotation.pick(server), f"/v1/jobs/{job['id']}/complete", body)
         if answer.problem not in (None, "lease-lost"):
             return self.record.breaks(f"{job['id']}: complete: {answer.status} {answer.body}")
         with self.record.lock:
