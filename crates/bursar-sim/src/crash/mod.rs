@@ -22,12 +22,13 @@ mod tables;
 use std::fmt;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bursar::{Budget, Bursar, Context, Limit, Op, QueueConfig, Request, Retention, Scope, Span, Window};
 
 use bursar_store::{Clock, ManualClock, SystemClock};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 pub use self::databases::Engine;
 pub use self::opening::Extras;

@@ -98,7 +98,7 @@ async fn a_slow_disk_delays_requests_and_ends_none_wrongly() {
     let mut world = World::open(&cluster.fresh_database(), options()).await;
     world.post().await;
     disk.set("slow 300");
-    let began = std::time::Instant::now();
+    let began = tokio::time::Instant::now();
     assert!(world.attempt_counted().await, "a slow disk is not a fault");
     assert!(began.elapsed() >= Duration::from_millis(300), "the commit did not wait for the disk");
     // Longer than the store waits for an answer.
