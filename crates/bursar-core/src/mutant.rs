@@ -219,6 +219,10 @@ mutants! {
     ArchiveAnswers = "archive-answers",
     /// A segment is recorded although another one has been recorded since.
     BreakChain = "break-chain",
+    /// A row that is gone from the source of a move stays in the target.
+    KeepMovedRow = "keep-moved-row",
+    /// A row that has changed since a move copied it is not copied again.
+    KeepStaleRow = "keep-stale-row",
     /// SQLite acknowledges a commit before it is on disk.
     SynchronousOff = "synchronous-off",
     /// SQLite acknowledges a commit when it is written, and syncs it at the next checkpoint.

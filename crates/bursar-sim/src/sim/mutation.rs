@@ -29,6 +29,7 @@ pub fn caught_elsewhere(mutant: Mutant) -> Option<&'static str> {
         Mutant::PruneUnarchived | Mutant::ArchiveAnswers | Mutant::BreakChain => {
             Some("the archive, in `tests/archive.rs`")
         }
+        Mutant::KeepMovedRow | Mutant::KeepStaleRow => Some("moving, in `tests/moved.rs`"),
         Mutant::TickTwice => Some("a rule, in `tests/mutants.rs`"),
         _ => None,
     }

@@ -5,6 +5,7 @@
 
 use std::cmp::Ordering;
 
+use bursar_core::mutant::Mutant;
 use futures_util::future::BoxFuture;
 use tokio::sync::mpsc;
 
@@ -82,7 +83,12 @@ pub(crate) async fn pass<'a>(
         let row = if order.is_le() { source.take() } else { None };
         let old = if order.is_ge() { target.take() } else { None };
         passed.rows += u64::from(row.is_some());
-        if row != old {
+        let is_kept = match (&row, &old) {
+            (None, Some(_)) => Mutant::KeepMovedRow.on(),
+            (Some(_), Some(_)) => Mutant::KeepStaleRow.on(),
+            _ => false,
+        };
+        if row != old && !is_kept {
             passed.changed += 1;
             old.iter().for_each(|old| changes.delete(old, table.key));
             row.into_iter().for_each(|row| changes.insert(row));
