@@ -19,6 +19,7 @@ mod moving;
 mod operators;
 mod people;
 mod postgres;
+mod row_security;
 mod schedules;
 mod top;
 mod workdir;

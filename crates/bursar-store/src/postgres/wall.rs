@@ -1,7 +1,7 @@
 //! Row-level security, the second wall between tenants. The first one is the tenant in every query.
 //!
 //! Every table with rows of tenants has a policy: a transaction sees and writes only the rows of the tenants that it has named in
-//! `bursar.tenants` (`schema/0005_row_security.sql`). A query that forgets its tenant then finds nothing of another one. The wall stands for
+//! `bursar.tenants` (`schema/0006_row_security.sql`). A query that forgets its tenant then finds nothing of another one. The wall stands for
 //! a role that does not own the tables. [`PostgresOptions::role`](super::PostgresOptions::role) names it; a transaction takes it and names
 //! its tenants ([`Reach`]) in the message that begins it, for itself only, so that nothing stays on the connection.
 //!
