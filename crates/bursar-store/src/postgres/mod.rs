@@ -73,6 +73,7 @@ mod row_locations;
 mod rows;
 mod scopes;
 mod settings;
+mod spots;
 mod statement;
 mod verify;
 mod wall;
