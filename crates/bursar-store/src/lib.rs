@@ -23,6 +23,8 @@ mod job_list;
 mod job_row;
 pub mod memory;
 pub mod moving;
+#[cfg(test)]
+mod only_adds;
 pub mod postgres;
 pub mod segment;
 pub mod sqlite;

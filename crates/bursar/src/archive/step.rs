@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bursar_core::bounds::SEGMENT_BYTES;
 use bursar_core::time::{Span, Time};
 use bursar_store::segment::{self, NO_SEGMENT, Segment};
-use bursar_store::{Store, StoreError};
+use bursar_store::{ArchivedRow, Store, StoreError};
 
 use super::{ArchiveOptions, bad_segment, unreachable};
 
@@ -139,11 +139,25 @@ pub(crate) async fn preview(
     store: &Arc<dyn Store>,
     options: &ArchiveOptions,
 ) -> Result<Option<(u64, u64, u64)>, StoreError> {
-    let after = store.last_segment().await?.map_or(0, |last| last.last);
-    let old = store.now().await?.before(options.age());
-    let rows = store.archivable(after, old, SEGMENT_BYTES).await?;
+    let DueRows { rows, .. } = due_rows(store, options).await?;
     let bytes = rows.iter().map(|row| row.bytes() as u64).sum();
     Ok(rows.first().zip(rows.last()).map(|(first, last)| (first.position, last.last(), bytes)))
+}
+
+/// The rows of the next segment.
+struct DueRows {
+    /// The segment before it.
+    last: Option<Segment>,
+    /// Rows from before this time are old enough.
+    old: Time,
+    rows: Vec<ArchivedRow>,
+}
+
+async fn due_rows(store: &Arc<dyn Store>, options: &ArchiveOptions) -> Result<DueRows, StoreError> {
+    let last = store.last_segment().await?;
+    let old = store.now().await?.before(options.age());
+    let rows = store.archivable(last.as_ref().map_or(0, |last| last.last), old, SEGMENT_BYTES).await?;
+    Ok(DueRows { last, old, rows })
 }
 
 /// Writes the next segment and reads it back. Nothing refers to it until it is recorded.
@@ -153,11 +167,9 @@ async fn prepare(
     counters: &ArchiveCounters,
     fill: Fill,
 ) -> Result<Option<Segment>, StoreError> {
-    let last = store.last_segment().await?;
+    let DueRows { last, old, rows } = due_rows(store, options).await?;
     counters.knows(last.as_ref().map_or(0, |last| last.last));
-    let (after, previous) = last.as_ref().map_or((0, NO_SEGMENT), |last| (last.last, last.digest));
-    let old = store.now().await?.before(options.age());
-    let rows = store.archivable(after, old, SEGMENT_BYTES).await?;
+    let previous = last.map_or(NO_SEGMENT, |last| last.digest);
     let waited: Time = old.before(options.age().min(WAIT_MAX));
     let is_full = rows.iter().map(|row| row.bytes()).sum::<usize>() >= SEGMENT_BYTES;
     if !rows.first().is_some_and(|oldest| fill == Fill::All || is_full || oldest.at < waited) {
