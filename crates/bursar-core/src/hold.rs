@@ -223,6 +223,11 @@ impl Hold {
         self.state != HoldState::Held && !needed && self.ended_at.is_some_and(|ended| ended.after(kept) <= now)
     }
 
+    /// Returns whether it belongs to a job or a blob, which may be gone.
+    pub fn is_owned(&self) -> bool {
+        self.job.is_some() || self.blob.is_some()
+    }
+
     /// Returns whether it was committed after its expiry.
     fn is_late(&self) -> bool {
         self.beyond.as_ref().is_some_and(|beyond| self.expires_at <= beyond.at)

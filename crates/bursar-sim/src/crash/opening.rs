@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 pub(crate) const KEPT: Span = Span::from_millis(300);
 /// How long idempotency keys are kept if the journal is archived, because the rows that answer them stay in the table.
 const KEYS_KEPT: Span = Span::from_secs(3);
+/// How long a process goes on with a request, if keys are deleted: less than they are kept.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// The age from which rows of the journal are archived.
 const ARCHIVED_AFTER: Duration = Duration::from_millis(100);
 /// How often keys and rows that were kept for long enough are deleted.
@@ -46,7 +48,8 @@ impl Opening {
     pub(crate) fn options(&self) -> Options {
         let mut options = Bursar::options(&self.url).rules(self.rules(Span::ZERO));
         if let Some(archive) = self.archive() {
-            options = options.archive(archive);
+            // A request whose outcome is unknown is sent again for this long.
+            options = options.archive(archive).patience(PATIENCE);
         }
         if self.retention || self.archive.is_some() {
             options = options.upkeep(Some(REMOVED_EVERY));

@@ -23,6 +23,8 @@ pub(crate) struct Rows {
     grants: HashMap<GrantId, (GrantState, Time)>,
     jobs: JobStates,
     forgotten: HashSet<JobId>,
+    /// What was deleted too early.
+    early: Vec<String>,
     /// Holds and jobs with events since the last check.
     touched: (BTreeSet<HoldId>, BTreeSet<JobId>),
 }
@@ -39,8 +41,10 @@ impl Rows {
             grants: HashMap::new(),
             jobs: JobStates::default(),
             forgotten: HashSet::new(),
+            early: Vec::new(),
             touched,
         };
+        let mut ended: HashMap<JobId, Time> = HashMap::new();
         for JournalEvent { event, at, .. } in journal {
             rows.jobs_of_holds.extend(funding(event));
             rows.jobs.apply(event);
@@ -55,7 +59,14 @@ impl Rows {
                 Event::GrantRedeemed { grant, .. } => {
                     rows.grants.entry(*grant).and_modify(|(state, _)| *state = GrantState::Redeemed);
                 }
-                Event::JobForgotten { job } => drop(rows.forgotten.insert(*job)),
+                Event::JobSucceeded { job, .. } | Event::JobDied { job, .. } => drop(ended.insert(*job, *at)),
+                Event::JobForgotten { job } => {
+                    rows.forgotten.insert(*job);
+                    let is_over = |since: &Time| kept.is_some_and(|kept| since.after(kept) <= *at);
+                    if !ended.get(job).is_some_and(is_over) {
+                        rows.early.push(format!("{job} ended at {:?} and was deleted at {at}", ended.get(job)));
+                    }
+                }
                 _ => {}
             }
         }
@@ -65,6 +76,7 @@ impl Rows {
     /// Checks the holds and jobs with new events, and all grants.
     pub(crate) async fn check(self, bursar: &Bursar, report: &mut CheckReport) -> Result<(), Error> {
         let now = bursar.now().await?;
+        self.early.iter().for_each(|early| report.add(early.clone()));
         for hold in &self.touched.0 {
             let found = bursar.ledger().find(*hold).await?.map(|row| row.state);
             let expected = self.holds.get(hold).map(|(state, _)| *state);

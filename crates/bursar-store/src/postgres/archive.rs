@@ -26,6 +26,16 @@ const ROWS_PER_STEP: i64 = 1_000;
 /// The columns of a segment, in the order of the table.
 type Row = (i64, i64, i64, Uuid, Uuid, i64, i64, i64, i64, i64, Vec<u8>, Vec<u8>);
 
+impl PostgresStore {
+    /// Keeps other transactions from changing which rows are archived. Each of these reads the last segment and then acts on it: without the
+    /// lock, one could delete rows that another has just put back. Readers are not blocked.
+    async fn lock_segments(&self, conn: &mut Conn<'_>) -> Result<(), StoreError> {
+        configure_writer(conn.reborrow(), self.options.key_patience).await.map_err(store_error)?;
+        let lock = "LOCK TABLE bursar.journal_segments IN SHARE ROW EXCLUSIVE MODE";
+        sqlx::query(lock).execute(conn).await.map(drop).map_err(store_error)
+    }
+}
+
 #[async_trait]
 impl Archive for PostgresStore {
     async fn database_id(&self) -> Result<u128, StoreError> {
@@ -71,7 +81,7 @@ impl Archive for PostgresStore {
 
     async fn record_segment(&self, segment: &Segment) -> Result<bool, StoreError> {
         let mut tx = self.begin(READ_COMMITTED, Reach::All).await?;
-        configure_writer(tx.conn(), self.options.key_patience).await.map_err(store_error)?;
+        self.lock_segments(&mut tx.conn()).await?;
         let last = last_segment(&mut tx.conn()).await?;
         if !follows(segment, last.as_ref()) {
             return Ok(false);
@@ -102,7 +112,7 @@ impl Archive for PostgresStore {
 
     async fn prune_journal(&self, limit: usize) -> Result<usize, StoreError> {
         let mut tx = self.begin(READ_COMMITTED, Reach::All).await?;
-        configure_writer(tx.conn(), self.options.key_patience).await.map_err(store_error)?;
+        self.lock_segments(&mut tx.conn()).await?;
         let until = prunable(last_segment(&mut tx.conn()).await?.map(|segment| segment.last));
         // The rows are locked without skipping any: if two nodes deleted different rows at the same time, a reader could miss the
         // rows of the slower one between those that are gone and those that stay.
@@ -121,7 +131,7 @@ impl Archive for PostgresStore {
 
     async fn restore_segment(&self, segment: &Segment, rows: Vec<ArchivedRow>) -> Result<bool, StoreError> {
         let mut tx = self.begin(READ_COMMITTED, Reach::All).await?;
-        configure_writer(tx.conn(), self.options.key_patience).await.map_err(store_error)?;
+        self.lock_segments(&mut tx.conn()).await?;
         let delete = "DELETE FROM bursar.journal_segments WHERE first_position = $1 AND digest = $2
             AND first_position = (SELECT max(first_position) FROM bursar.journal_segments)";
         let delete = sqlx::query(delete).bind(segment.first as i64).bind(&segment.digest.0[..]);

@@ -158,6 +158,7 @@ impl PostgresStore {
         let mut deleted = Vec::new();
         if !old.is_empty() {
             let lock = "SELECT data FROM bursar.holds WHERE id = ANY ($1) FOR UPDATE SKIP LOCKED";
+            let old: Vec<Uuid> = old.iter().map(|hold| Uuid::from_u128(hold.id.0)).collect();
             let locked: Vec<(Vec<u8>,)> =
                 sqlx::query_as(lock).bind(&old).fetch_all(tx.conn()).await.map_err(store_error)?;
             let locked = locked.iter().map(|(data,)| Hold::unpack(data)).collect::<Result<_, _>>()?;
@@ -177,18 +178,16 @@ impl PostgresStore {
         after: Uuid,
         limit: usize,
         now: Time,
-    ) -> Result<(Vec<Uuid>, Option<HoldId>), StoreError> {
+    ) -> Result<(Vec<Hold>, Option<HoldId>), StoreError> {
         let rules = &self.setup.rules;
         let page = "SELECT id, CASE WHEN state <> 0 THEN data END FROM bursar.holds WHERE id > $1 ORDER BY id LIMIT $2";
         let page: Vec<(Uuid, Option<Vec<u8>>)> =
             sqlx::query_as(page).bind(after).bind(sql_limit(limit)).fetch_all(conn).await.map_err(store_error)?;
         let last = page.last().filter(|_| page.len() == limit).map(|(id, _)| HoldId(id.as_u128()));
         // A row that cannot be read is left for `verify`.
-        let is_old = |data: Option<Vec<u8>>| {
-            let hold = data.and_then(|data| Hold::unpack(&data).ok());
-            hold.is_some_and(|hold| hold.is_forgettable(false, false, rules.holds_kept(&hold.tenant), now))
-        };
-        Ok((page.into_iter().filter_map(|(id, data)| is_old(data).then_some(id)).collect(), last))
+        let holds = page.into_iter().filter_map(|(_, data)| Hold::unpack(&data?).ok());
+        let is_old = |hold: &Hold| hold.is_forgettable(false, false, rules.holds_kept(&hold.tenant), now);
+        Ok((holds.filter(is_old).collect(), last))
     }
 
     /// Returns the grants that can be deleted among up to `limit` grants, and the last of these.
@@ -227,16 +226,13 @@ impl PostgresStore {
             .map_err(store_error)?;
         self.enter_step(&mut conn.conn(), Step::after_id("holds", Uuid::nil(), limit)).await?;
         let (old, _) = self.old_holds(&mut conn.conn(), Uuid::nil(), limit, before).await?;
-        let holds = "SELECT data FROM bursar.holds WHERE id = ANY ($1)";
-        let holds: Vec<(Vec<u8>,)> =
-            sqlx::query_as(holds).bind(&old).fetch_all(conn.conn()).await.map_err(store_error)?;
-        let holds = holds.iter().map(|(data,)| Hold::unpack(data)).collect::<Result<_, _>>()?;
-        let holds = without_owner(&mut conn.conn(), holds, &self.setup.rules, before).await?;
+        // A hold that is owned may have become deletable only now, when its owner went.
+        let holds = old.iter().filter(|hold| !hold.is_owned()).count();
         self.enter_step(&mut conn.conn(), Step::after_id("grants", Uuid::nil(), limit)).await?;
         let (grants, _) = self.old_grants(&mut conn.conn(), Uuid::nil(), limit, before).await?;
         let jobs = self.expired_ended(&mut conn.conn(), limit, before).await?;
         let keys = usize::try_from(keys).unwrap_or(usize::MAX);
-        Ok(Overdue { keys, holds: holds.len(), grants: grants.len(), jobs: jobs.len() })
+        Ok(Overdue { keys, holds, grants: grants.len(), jobs: jobs.len() })
     }
 
     /// Deletes grants that expired long ago, and their payloads.

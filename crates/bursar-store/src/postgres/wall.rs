@@ -21,7 +21,7 @@ use super::conn::{BorrowedTx, Conn, ConnPool};
 use super::connection_watch::{Acquired, Tx};
 use super::error::store_error;
 use super::read::sql_limit;
-use super::{PostgresOptions, PostgresStore, READ_COMMITTED};
+use super::{PostgresOptions, PostgresStore, READ_COMMITTED, REBUILD_LOCK};
 use crate::error::StoreError;
 use crate::store::RowSecurity;
 
@@ -333,6 +333,8 @@ pub(super) async fn prepare(conn: &mut Conn<'_>, options: &PostgresOptions) -> R
         }
     }
     if options.force_row_security {
+        // Writers hold this lock shared. Without it, altering one table after another could deadlock with them.
+        sql.push_str(&format!("SELECT pg_advisory_xact_lock({REBUILD_LOCK});"));
         for table in &walled {
             sql.push_str(&format!("ALTER TABLE bursar.{} FORCE ROW LEVEL SECURITY;", identifier(table)));
         }

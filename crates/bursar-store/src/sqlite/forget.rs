@@ -112,19 +112,37 @@ pub(super) fn forgettable_holds(
     limit: usize,
     now: Time,
 ) -> Result<(Vec<HoldId>, Option<HoldId>), StoreError> {
+    let (old, last) = old_holds(shared, conn, after, limit, now)?;
+    let mut forgettable = Vec::new();
+    for hold in old {
+        if is_forgettable(shared, conn, &hold, now)? {
+            forgettable.push(hold.id);
+        }
+    }
+    Ok((forgettable, last))
+}
+
+/// Returns the holds that are old enough to be deleted among up to `limit` holds, and where to continue. Whether a job or a blob needs them
+/// is not checked.
+fn old_holds(
+    shared: &Shared,
+    conn: &Connection,
+    after: Option<HoldId>,
+    limit: usize,
+    now: Time,
+) -> Result<(Vec<Hold>, Option<HoldId>), StoreError> {
     let sql = "SELECT id, CASE WHEN state <> 0 THEN data END FROM bursar_holds WHERE id > ?1 ORDER BY id LIMIT ?2";
     let after = after.unwrap_or(HoldId(0)).0.to_be_bytes();
     let page = shared.rows(conn).all(sql, params![after, limit as i64], |row| {
         let data = row.get::<_, Option<Vec<u8>>>(1).map_err(store_error)?;
         // A row that cannot be read is left for `verify`, and does not keep others.
-        let forgettable = match data.map(|data| Hold::unpack(&data)) {
-            Some(Ok(hold)) => is_forgettable(shared, conn, &hold, now)?,
-            Some(Err(_)) | None => false,
-        };
-        Ok((HoldId(get_id(row, 0).map_err(store_error)?), forgettable))
+        let hold = data.and_then(|data| Hold::unpack(&data).ok());
+        Ok((HoldId(get_id(row, 0).map_err(store_error)?), hold))
     })?;
     let last = page.last().filter(|_| page.len() == limit).map(|(id, _)| *id);
-    Ok((page.into_iter().filter(|(_, forgettable)| *forgettable).map(|(id, _)| id).collect(), last))
+    let kept = |hold: &Hold| shared.setup.rules.holds_kept(&hold.tenant);
+    let holds = page.into_iter().filter_map(|(_, hold)| hold);
+    Ok((holds.filter(|hold| hold.is_forgettable(false, false, kept(hold), now)).collect(), last))
 }
 
 /// Deletes those holds that can still be deleted, and returns how many: a late commit may have changed one meanwhile.
@@ -197,7 +215,8 @@ pub(super) fn overdue(shared: &Shared, conn: &Connection, before: Time, limit: u
         conn.query_row(keys, params![before.micros(), limit as i64], |row| row.get(0)).map_err(store_error)?;
     Ok(Overdue {
         keys: keys as usize,
-        holds: forgettable_holds(shared, conn, None, limit, before)?.0.len(),
+        // A hold that is owned may have become deletable only now, when its owner went.
+        holds: old_holds(shared, conn, None, limit, before)?.0.iter().filter(|hold| !hold.is_owned()).count(),
         grants: forgettable_grants(shared, conn, None, limit, before)?.0.len(),
         jobs: jobs::retention_over(&shared.rows(conn), limit, before)?.len(),
     })

@@ -54,7 +54,7 @@ pub trait Maintain: Send + Sync + 'static {
     /// Deletes at most `limit` costs that are too old, of the first tenant after `after` that has any costs.
     async fn forget_costs(&self, after: Option<&Tenant>, limit: usize) -> Result<Forgotten<Tenant>, StoreError>;
     /// Counts rows that should have been deleted at least `by` ago: at most `limit` idempotency keys and ended jobs, and those among the
-    /// `limit` oldest holds and grants.
+    /// `limit` oldest holds and grants. Holds that belonged to a job or a blob are not counted.
     async fn overdue(&self, by: Span, limit: usize) -> Result<Overdue, StoreError>;
     /// Deletes a payload of a tenant that is stored apart from the journal. Returns false if there is none. The caller has checked that the
     /// job or grant is the tenant's: engines without row-level security do not.

@@ -1,6 +1,7 @@
 //! Tests of the PostgreSQL engine: locks, callers' transactions, journal positions, query plans.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod archive;
 mod counts;
 mod disk;
 mod faults;

@@ -75,6 +75,11 @@ impl ArchiveCounters {
         self.position.fetch_max(position, Ordering::Relaxed);
     }
 
+    /// Notes the end of the last segment. It is before an earlier one if rows were put back into the table.
+    fn last(&self, position: u64) {
+        self.position.store(position, Ordering::Relaxed);
+    }
+
     fn recorded(&self, segment: &Segment) {
         self.segments.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(segment.bytes, Ordering::Relaxed);
@@ -168,7 +173,7 @@ async fn prepare(
     fill: Fill,
 ) -> Result<Option<Segment>, StoreError> {
     let DueRows { last, old, rows } = due_rows(store, options).await?;
-    counters.knows(last.as_ref().map_or(0, |last| last.last));
+    counters.last(last.as_ref().map_or(0, |last| last.last));
     let previous = last.map_or(NO_SEGMENT, |last| last.digest);
     let waited: Time = old.before(options.age().min(WAIT_MAX));
     let is_full = rows.iter().map(|row| row.bytes()).sum::<usize>() >= SEGMENT_BYTES;

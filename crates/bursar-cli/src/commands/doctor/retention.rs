@@ -21,7 +21,7 @@ fn judge(Overdue { keys, holds, grants, jobs }: Overdue) -> Finding {
     let late: Vec<String> =
         kinds.into_iter().filter(|(count, _)| *count > 0).map(|(count, name)| counted(count, name)).collect();
     if late.is_empty() {
-        return Finding::good(Component::Retention, "everything is deleted when its time is over");
+        return Finding::good(Component::Retention, "nothing is overdue among the oldest rows");
     }
     let detail = format!("{} should have been deleted {OVERDUE_BY} ago or before", late.join(", "));
     Finding::bad(Component::Retention, detail, "let a server run, whose log says why deleting fails or falls behind")
