@@ -17,7 +17,6 @@ const STEPS: &[&str] = &[
     include_str!("schema/0004_on_expiry.sql"),
     include_str!("schema/0005_journal_segments.sql"),
     ROW_SECURITY,
-    include_str!("schema/0007_spots.sql"),
 ];
 
 const ROW_SECURITY: &str = include_str!("schema/0006_row_security.sql");
@@ -123,7 +122,7 @@ mod tests {
     const LATER: &str = "ALTER TABLE bursar.holds ADD COLUMN note text;
         ALTER TABLE bursar.postings ADD COLUMN note text DEFAULT 'later';
         CREATE TABLE bursar.later (id uuid PRIMARY KEY);
-        UPDATE bursar.meta SET value = '8' WHERE key = 'schema';";
+        UPDATE bursar.meta SET value = '7' WHERE key = 'schema';";
 
     /// Growing ids, different on each node.
     struct Counter(u128);
@@ -197,6 +196,6 @@ mod tests {
         assert_eq!(old.verify().await.unwrap().violations, Vec::<String>::new());
         assert_eq!(old.health().await.unwrap().schema, SCHEMA_VERSION + 1);
         let reopened = open(&url, 4).await.err();
-        assert!(matches!(reopened, Some(StoreError::NewerSchema { found: 8, known: SCHEMA_VERSION })), "{reopened:?}");
+        assert!(matches!(reopened, Some(StoreError::NewerSchema { found: 7, known: SCHEMA_VERSION })), "{reopened:?}");
     }
 }

@@ -74,7 +74,6 @@ mod row_locations;
 mod rows;
 mod scopes;
 mod settings;
-mod spots;
 mod statement;
 mod verify;
 mod wall;

@@ -12,14 +12,7 @@ pub(super) struct RowLocations {
     pub(super) jobs: HashMap<u128, Ctid>,
     pub(super) holds: HashMap<u128, Ctid>,
     pub(super) grants: HashMap<u128, Ctid>,
-    pub(super) scopes: HashMap<ScopeKey, ScopeLocation>,
-}
-
-/// The location of a scope, and the spot that it has (`spots.rs`).
-#[derive(Clone, Copy)]
-pub(super) struct ScopeLocation {
-    pub(super) ctid: Ctid,
-    pub(super) spot: i64,
+    pub(super) scopes: HashMap<ScopeKey, Ctid>,
 }
 
 impl RowLocations {

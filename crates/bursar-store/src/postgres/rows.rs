@@ -28,13 +28,12 @@ use sqlx::query::Query;
 use sqlx::{Postgres, Row};
 use uuid::Uuid;
 
-use super::PostgresStore;
 use super::conn::Conn;
 use super::error::{Conflict, conflict, store_error};
 use super::payloads::attach_payloads;
 use super::pg_types::{Ctid, Timestamp};
 use super::row_locations::RowLocations;
-use super::scopes::{bind_spots, clock, key_columns};
+use super::{PostgresStore, scopes};
 use crate::codec::{Packed, from_json};
 use crate::error::StoreError;
 use crate::transaction::lock_order::{Lock, LockOrder};
@@ -108,7 +107,7 @@ macro_rules! holds {
 macro_rules! grants {
     (" FOR UPDATE SKIP LOCKED", $ids:literal) => {
         concat!(
-            "SELECT -1::bigint, g.ctid, clock_timestamp(), g.data, NULL, NULL::bigint FROM (
+            "SELECT -1::bigint, g.ctid, clock_timestamp(), g.data, NULL FROM (
                  SELECT g.ctid, g.data FROM bursar.grants g WHERE g.id = ANY (",
             $ids,
             "::uuid[]) FOR UPDATE SKIP LOCKED) g"
@@ -119,7 +118,7 @@ macro_rules! grants {
     };
     ($lock:literal, $ids:literal) => {
         concat!(
-            "SELECT -w.n, g.ctid, clock_timestamp(), g.data, NULL, NULL::bigint FROM unnest(",
+            "SELECT -w.n, g.ctid, clock_timestamp(), g.data, NULL FROM unnest(",
             $ids,
             "::uuid[]) WITH ORDINALITY AS w(id, n)
              CROSS JOIN LATERAL (SELECT g.ctid, g.data FROM bursar.grants g WHERE g.id = w.id",
@@ -132,10 +131,10 @@ macro_rules! grants {
 macro_rules! scopes_by_name {
     ($lock:literal) => {
         concat!(
-            "SELECT w.n, s.ctid, clock_timestamp(), s.state, s.budget, s.spot
+            "SELECT w.n, s.ctid, clock_timestamp(), s.state, s.budget
              FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS w(tenant, scope, n)
              CROSS JOIN LATERAL (
-                 SELECT s.ctid, s.state, s.budget, s.spot FROM bursar.scopes s
+                 SELECT s.ctid, s.state, s.budget FROM bursar.scopes s
                  WHERE s.tenant = w.tenant AND s.scope = w.scope",
             $lock,
             ") s"
@@ -143,30 +142,6 @@ macro_rules! scopes_by_name {
     };
 }
 pub(super) use scopes_by_name;
-
-/// Adds the scopes that are looked up by their spots. The primary key cannot answer `IS NOT DISTINCT FROM`, so the planner uses the index
-/// of spots.
-macro_rules! with_scopes_by_spot {
-    ($sql:expr, $ordinals:literal, $tenants:literal, $names:literal, $spots:literal) => {
-        concat!(
-            $sql,
-            " UNION ALL SELECT w.n, s.ctid, clock_timestamp(), s.state, s.budget, s.spot FROM unnest(",
-            $ordinals,
-            "::bigint[], ",
-            $tenants,
-            "::text[], ",
-            $names,
-            "::text[], ",
-            $spots,
-            "::bigint[]) AS w(n, tenant, scope, spot)
-             CROSS JOIN LATERAL (
-                 SELECT s.ctid, s.state, s.budget, s.spot FROM bursar.scopes s
-                 WHERE s.spot = w.spot AND s.spot <> 0 AND s.tenant IS NOT DISTINCT FROM w.tenant
-                 AND s.scope IS NOT DISTINCT FROM w.scope FOR UPDATE SKIP LOCKED) s"
-        )
-    };
-}
-pub(super) use with_scopes_by_spot;
 
 /// Grants, with negative ordinals, and then scopes. The server executes the parts of a `UNION ALL` in order, which keeps the lock order.
 macro_rules! grants_and_scopes {
@@ -292,16 +267,9 @@ impl<'c> PgRows<'c> {
 
     /// Reads grants and then scopes in one round trip.
     async fn fetch_together(&mut self, grants: &[Uuid], scopes: &[ScopeKey]) -> Result<(), StoreError> {
-        let lookup = self.lookup(scopes, self.mode);
-        let (tenants, names) = key_columns(lookup.named().iter().copied());
-        let rows = if lookup.spotted().is_empty() {
-            let sql = in_mode!(self.mode, grants_and_scopes);
-            self.fetch(sqlx::query(sql).bind(tenants).bind(names).bind(grants)).await?
-        } else {
-            let sql = with_scopes_by_spot!(grants_and_scopes!(" FOR UPDATE SKIP LOCKED"), "$4", "$5", "$6", "$7");
-            let statement = sqlx::query(sql).bind(tenants).bind(names).bind(grants);
-            self.fetch(bind_spots(statement, &lookup)).await?
-        };
+        let sql = in_mode!(self.mode, grants_and_scopes);
+        let (tenants, names) = scopes::key_columns(scopes);
+        let rows = self.fetch(sqlx::query(sql).bind(tenants).bind(names).bind(grants)).await?;
         let mut found_grants = Vec::with_capacity(grants.len());
         let mut found = Found::all(Vec::with_capacity(scopes.len()));
         for row in &rows {
@@ -309,11 +277,10 @@ impl<'c> PgRows<'c> {
             if n < 0 {
                 found_grants.push(self.unpack_grant(data, ctid)?);
             } else {
-                let key = lookup.key(index(n));
+                let key = &scopes[index(n)];
                 found.rows.push((key.clone(), self.unpack_scope(row, key, data, ctid)?));
             }
         }
-        self.add_moved_scopes(&mut found, &lookup).await?;
         self.add_locked_scopes(&mut found, scopes).await?;
         self.prefetched = Prefetched { grants: Some(found_grants), scopes: Some(found) };
         Ok(())
@@ -510,7 +477,7 @@ impl Rows for PgRows<'_> {
         }
         match self.clock {
             Some(clock) => Ok(clock),
-            None => clock(&mut self.conn).await.map_err(|e| self.statement_error(e)),
+            None => scopes::clock(&mut self.conn).await.map_err(|e| self.statement_error(e)),
         }
     }
 

@@ -16,15 +16,12 @@ use bursar_core::request::CheckedRequest;
 use bursar_core::scope::ScopeState;
 use bursar_core::state::ScopeKey;
 use bursar_core::time::Time;
-use sqlx::postgres::{PgArguments, PgRow};
-use sqlx::query::Query;
-use sqlx::{AssertSqlSafe, PgExecutor, Postgres, Row};
+use sqlx::postgres::PgRow;
+use sqlx::{AssertSqlSafe, PgExecutor, Row};
 
 use super::error::store_error;
 use super::pg_types::Ctid;
-use super::row_locations::{RowLocations, ScopeLocation};
-use super::rows::{LockMode, PgRows, in_mode, index, scopes_by_name, with_scopes_by_spot};
-use super::spots::{ScopeLookup, Spot};
+use super::rows::{LockMode, PgRows, in_mode, index, scopes_by_name};
 use super::wall::{Reach, TenantList};
 use super::{PostgresStore, READ_COMMITTED};
 use crate::codec::Packed;
@@ -35,16 +32,10 @@ use crate::transaction::rows::Found;
 /// The most scopes in the cache of a node. A full cache is emptied.
 const CACHED_MAX: usize = 100_000;
 
-/// A cache of the scopes that this node has read, with their parents and spots. A cached scope need not be created, and its ancestors are
-/// locked in the same statement. If an entry is outdated, the transaction needs one more statement.
+/// A cache of the scopes that this node has read, with their parents. A cached scope need not be created, and its ancestors are locked in the
+/// same statement. If an entry is outdated, the transaction needs one more statement.
 #[derive(Default)]
-pub(super) struct ScopeCache(Mutex<HashMap<ScopeKey, CachedScope>>);
-
-#[derive(Default)]
-struct CachedScope {
-    parent: Option<Scope>,
-    spot: Spot,
-}
+pub(super) struct ScopeCache(Mutex<HashMap<ScopeKey, Option<Scope>>>);
 
 impl PgRows<'_> {
     /// Locks and reads scopes and their known ancestors, and creates those that are missing.
@@ -112,53 +103,16 @@ impl PgRows<'_> {
     async fn lock_and_read(&mut self, keys: &[ScopeKey]) -> Result<Found<ScopeKey, ScopeState>, StoreError> {
         let mut found = Found::all(Vec::with_capacity(keys.len()));
         for (mode, keys) in self.in_lock_order(keys, |key| Lock::Scope(key.clone())) {
-            let lookup = self.lookup(keys, mode);
-            let (tenants, names) = key_columns(lookup.named().iter().copied());
-            let rows = if lookup.spotted().is_empty() {
-                self.fetch(sqlx::query(in_mode!(mode, scopes_by_name)).bind(tenants).bind(names)).await?
-            } else {
-                let sql = with_scopes_by_spot!(scopes_by_name!(" FOR UPDATE SKIP LOCKED"), "$3", "$4", "$5", "$6");
-                self.fetch(bind_spots(sqlx::query(sql).bind(tenants).bind(names), &lookup)).await?
-            };
+            let (tenants, names) = key_columns(keys);
+            let rows = self.fetch(sqlx::query(in_mode!(mode, scopes_by_name)).bind(tenants).bind(names)).await?;
             for row in &rows {
                 let (n, ctid, state) = self.lock_columns(row)?;
-                let key = lookup.key(index(n));
+                let key = &keys[index(n)];
                 found.rows.push((key.clone(), self.unpack_scope(row, key, state, ctid)?));
             }
-            self.add_moved_scopes(&mut found, &lookup).await?;
         }
         self.add_locked_scopes(&mut found, keys).await?;
         Ok(found)
-    }
-
-    /// Returns how scopes are looked up. A statement that waits for locks must take them in the order of the keys, and so uses no spots.
-    pub(super) fn lookup<'k>(&self, keys: &'k [ScopeKey], mode: LockMode) -> ScopeLookup<'k> {
-        match mode {
-            LockMode::Skip => self.store.scope_cache.lookup(keys),
-            LockMode::Wait | LockMode::Read | LockMode::Exclusive => ScopeLookup::new(keys, |_| None),
-        }
-    }
-
-    /// Adds the scopes that were not found by their spots, unless another transaction has locked them: another node has given them other
-    /// spots, or none.
-    pub(super) async fn add_moved_scopes(
-        &mut self,
-        found: &mut Found<ScopeKey, ScopeState>,
-        lookup: &ScopeLookup<'_>,
-    ) -> Result<(), StoreError> {
-        let missing: Vec<&ScopeKey> =
-            lookup.spotted().iter().filter(|key| !self.locations.scopes.contains_key(**key)).copied().collect();
-        if missing.is_empty() {
-            return Ok(());
-        }
-        let (tenants, names) = key_columns(missing.iter().copied());
-        let sql = scopes_by_name!(" FOR UPDATE SKIP LOCKED");
-        for row in &self.fetch(sqlx::query(sql).bind(tenants).bind(names)).await? {
-            let (n, ctid, state) = self.lock_columns(row)?;
-            let key = missing[index(n)];
-            found.rows.push((key.clone(), self.unpack_scope(row, key, state, ctid)?));
-        }
-        Ok(())
     }
 
     /// Decodes a scope from a row of `scopes_by_name`.
@@ -170,8 +124,7 @@ impl PgRows<'_> {
         ctid: Ctid,
     ) -> Result<ScopeState, StoreError> {
         if self.locks() {
-            let spot = row.try_get_unchecked(5).map_err(store_error)?;
-            self.locations.scopes.insert(key.clone(), ScopeLocation { ctid, spot });
+            self.locations.scopes.insert(key.clone(), ctid);
         }
         let budget: Option<&str> = row.try_get_unchecked(4).map_err(store_error)?;
         self.store.scope_row(state, budget)
@@ -183,7 +136,7 @@ impl PgRows<'_> {
         found: &mut Found<ScopeKey, ScopeState>,
         keys: &[ScopeKey],
     ) -> Result<(), StoreError> {
-        self.store.scope_cache.add(&found.rows, &self.locations);
+        self.store.scope_cache.add(&found.rows);
         if found.rows.len() == keys.len() || !self.may_skip() {
             return Ok(());
         }
@@ -208,7 +161,7 @@ impl PgRows<'_> {
 impl ScopeCache {
     fn ancestors<'a>(&self, keys: impl Iterator<Item = &'a ScopeKey>) -> Vec<ScopeKey> {
         let cached = self.cached();
-        let parent = |key: &ScopeKey| Some((key.0.clone(), cached.get(key)?.parent.clone()?));
+        let parent = |key: &ScopeKey| Some((key.0.clone(), cached.get(key)?.clone()?));
         keys.flat_map(|key| std::iter::successors(parent(key), parent).take(DEPTH_MAX)).collect()
     }
 
@@ -217,36 +170,15 @@ impl ScopeCache {
         keys.filter(|key| !cached.contains_key(key)).cloned().collect()
     }
 
-    fn add(&self, rows: &[(ScopeKey, ScopeState)], locations: &RowLocations) {
+    fn add(&self, rows: &[(ScopeKey, ScopeState)]) {
         let mut cached = self.cached();
         if cached.len() + rows.len() > CACHED_MAX {
             cached.clear();
         }
         for (key, row) in rows {
-            let entry = cached.entry(key.clone()).or_default();
-            entry.parent = row.budget.as_ref().and_then(|budget| budget.parent.clone());
-            if let Some(location) = locations.scopes.get(key) {
-                entry.spot.saw(location.spot);
-            }
+            let parent: Option<Scope> = row.budget.as_ref().and_then(|budget| budget.parent.clone());
+            cached.insert(key.clone(), parent);
         }
-    }
-
-    fn lookup<'k>(&self, keys: &'k [ScopeKey]) -> ScopeLookup<'k> {
-        let cached = self.cached();
-        ScopeLookup::new(keys, |key| cached.get(key)?.spot.known())
-    }
-
-    /// Returns the spots with which rows are written, which have these now.
-    pub(super) fn spots_to_write<'a>(&self, rows: impl Iterator<Item = (&'a ScopeKey, i64, u64)>) -> Vec<i64> {
-        let mut cached = self.cached();
-        let next = |(key, spot, version): (&ScopeKey, i64, u64)| match cached.get_mut(key) {
-            Some(entry) => {
-                entry.spot.saw(spot);
-                entry.spot.write(key, version)
-            }
-            None => spot,
-        };
-        rows.map(next).collect()
     }
 
     /// Notes that scopes exist. Their parents are not known.
@@ -256,7 +188,7 @@ impl ScopeCache {
             cached.clear();
         }
         for key in keys {
-            cached.entry(key.clone()).or_default();
+            cached.entry(key.clone()).or_insert(None);
         }
     }
 
@@ -264,7 +196,7 @@ impl ScopeCache {
         self.cached().clear();
     }
 
-    fn cached(&self) -> MutexGuard<'_, HashMap<ScopeKey, CachedScope>> {
+    fn cached(&self) -> MutexGuard<'_, HashMap<ScopeKey, Option<Scope>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -310,18 +242,8 @@ pub(super) async fn clock(db: impl PgExecutor<'_>) -> Result<Time, sqlx::Error> 
     now.fetch_one(db).await.map(Time::from_micros)
 }
 
-pub(super) fn key_columns<'k>(keys: impl IntoIterator<Item = &'k ScopeKey>) -> (Vec<&'k str>, Vec<&'k str>) {
-    keys.into_iter().map(|(tenant, scope)| (tenant.as_str(), scope.as_str())).unzip()
-}
-
-/// Binds what `with_scopes_by_spot` adds to a statement.
-pub(super) fn bind_spots<'q>(
-    statement: Query<'q, Postgres, PgArguments>,
-    lookup: &ScopeLookup<'_>,
-) -> Query<'q, Postgres, PgArguments> {
-    let (tenants, names) = key_columns(lookup.spotted().iter().copied());
-    let owned = |texts: Vec<&str>| texts.into_iter().map(str::to_owned).collect::<Vec<_>>();
-    statement.bind(lookup.ordinals()).bind(owned(tenants)).bind(owned(names)).bind(lookup.spots().to_vec())
+pub(super) fn key_columns(keys: &[ScopeKey]) -> (Vec<&str>, Vec<&str>) {
+    keys.iter().map(|(tenant, scope)| (tenant.as_str(), scope.as_str())).unzip()
 }
 
 async fn create(db: impl PgExecutor<'_>, keys: &[ScopeKey]) -> Result<(), sqlx::Error> {

@@ -23,7 +23,7 @@ use uuid::Uuid;
 
 use super::blobs;
 use super::error::code;
-use super::row_locations::ScopeLocation;
+use super::pg_types::Ctid;
 use super::rows::{LockMode, PgRows};
 use super::statement::Statement;
 use crate::codec::{Packed, PayloadRow, grant_state, hold_state, to_json};
@@ -48,11 +48,10 @@ const INSERT_CHARGES: &str =
 const INSERT_POSTINGS: &str = "INSERT INTO bursar.postings (tenant, scope, at, seq, amount, hold) SELECT @";
 const PUT_SCOPES: &str = "INSERT INTO bursar.scopes AS s (tenant, scope, version, state, budget) SELECT @
     ON CONFLICT (tenant, scope) DO UPDATE SET version = EXCLUDED.version, state = EXCLUDED.state, budget = EXCLUDED.budget";
-const UPDATE_SCOPES: &str = "UPDATE bursar.scopes s SET version = w.version, state = w.state, spot = w.spot
-    FROM (SELECT @) AS w(place, version, state, spot) WHERE s.ctid = w.place";
-const UPDATE_REDEFINED: &str =
-    "UPDATE bursar.scopes s SET version = w.version, state = w.state, spot = w.spot, budget = w.budget
-    FROM (SELECT @) AS w(place, version, state, spot, budget) WHERE s.ctid = w.place";
+const UPDATE_SCOPES: &str = "UPDATE bursar.scopes s SET version = w.version, state = w.state
+    FROM (SELECT @) AS w(place, version, state) WHERE s.ctid = w.place";
+const UPDATE_REDEFINED: &str = "UPDATE bursar.scopes s SET version = w.version, state = w.state, budget = w.budget
+    FROM (SELECT @) AS w(place, version, state, budget) WHERE s.ctid = w.place";
 const INSERT_JOURNAL: &str = "INSERT INTO bursar.journal (id, at, count, prev, entries) SELECT @";
 const INSERT_JOURNAL_NEW: &str = "INSERT INTO bursar.journal_new (id, count) SELECT @";
 const INSERT_KEYS: &str = "INSERT INTO bursar.keys (tenant, key, fingerprint, batch, command, until) SELECT @
@@ -170,24 +169,22 @@ impl PgRows<'_> {
         for (key, change) in ws.scopes.changes() {
             let row: &ScopeState = new_row(&change);
             match self.locations.scopes.get(key) {
-                Some(location) if row.redefined => redefined.push((key, *location, row)),
-                Some(location) => located.push((key, *location, row)),
+                Some(ctid) if row.redefined => redefined.push((*ctid, row)),
+                Some(ctid) => located.push((*ctid, row)),
                 None => other.push((key, row)),
             }
         }
-        let state = |part: &mut Statement, rows: &[(&ScopeKey, ScopeLocation, &ScopeState)]| {
-            part.array(rows.iter().map(|(_, location, _)| location.ctid));
-            part.array(rows.iter().map(|(.., row)| to_bigint(row.version)));
-            part.array(rows.iter().map(|(.., row)| row.pack()));
-            let written = rows.iter().map(|(key, location, row)| (*key, location.spot, row.version));
-            part.array(self.store.scope_cache.spots_to_write(written).into_iter());
+        let state = |part: &mut Statement, rows: &[(Ctid, &ScopeState)]| {
+            part.array(rows.iter().map(|(ctid, _)| *ctid));
+            part.array(rows.iter().map(|(_, row)| to_bigint(row.version)));
+            part.array(rows.iter().map(|(_, row)| row.pack()));
         };
         // Sorted, so that two transactions that insert the same rows do so in the same order.
         other.sort_unstable_by_key(|(key, _): &(&ScopeKey, _)| *key);
         statement.counted_part(UPDATE_SCOPES, &located, state);
         statement.counted_part(UPDATE_REDEFINED, &redefined, |part, rows| {
             state(part, rows);
-            part.array(rows.iter().map(|(.., row)| row.budget.as_deref().map(to_json)));
+            part.array(rows.iter().map(|(_, row)| row.budget.as_deref().map(to_json)));
         });
         statement.part(PUT_SCOPES, &other, |part, rows| {
             part.array(rows.iter().map(|(key, _)| key.0.as_str()));

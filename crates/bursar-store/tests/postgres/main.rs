@@ -10,7 +10,6 @@ mod job_keys;
 mod locks;
 mod names;
 mod sessions;
-mod snapshot;
 mod support;
 mod wall;
 
@@ -40,7 +39,7 @@ async fn migrations_run_once_when_four_nodes_start_at_once() {
     });
     for node in nodes.collect::<Vec<_>>() {
         let store = node.await.unwrap().expect("every node opens");
-        assert_eq!(store.health().await.unwrap().schema, 7);
+        assert_eq!(store.health().await.unwrap().schema, 6);
     }
 }
 
@@ -49,7 +48,7 @@ async fn printed_migrations_work_and_a_newer_schema_is_refused() {
     let url = fresh_database();
     let not_migrating = || bursar_store::Setup { migrate: false, ..setup(1) };
     let closed = PostgresStore::open(&url, not_migrating(), PostgresOptions::default()).await;
-    assert!(matches!(closed.err(), Some(StoreError::NotMigrated { found: 0, needed: 7 })));
+    assert!(matches!(closed.err(), Some(StoreError::NotMigrated { found: 0, needed: 6 })));
 
     let mut conn = PgConnection::connect(&url).await.unwrap();
     let sql = sqlx::AssertSqlSafe(bursar_store::postgres::migration_sql());
@@ -58,7 +57,7 @@ async fn printed_migrations_work_and_a_newer_schema_is_refused() {
 
     sqlx::query("UPDATE bursar.meta SET value = '9' WHERE key = 'schema'").execute(&mut conn).await.unwrap();
     let newer = PostgresStore::open(&url, setup(1), PostgresOptions::default()).await;
-    assert!(matches!(newer.err(), Some(StoreError::NewerSchema { found: 9, known: 7 })));
+    assert!(matches!(newer.err(), Some(StoreError::NewerSchema { found: 9, known: 6 })));
 }
 
 #[tokio::test]
