@@ -14,7 +14,6 @@ fn adds(statement: &str) -> bool {
     let words: Vec<&str> = statement.split_whitespace().collect();
     match words.as_slice() {
         [] | ["CREATE", "TABLE" | "INDEX", ..] | ["UPDATE", "bursar.meta", ..] => true,
-        ["SELECT", lock] => lock.starts_with("pg_advisory_xact_lock("),
         ["ALTER", "TABLE", _, "ADD", "COLUMN", ..] => {
             !statement.contains("NOT NULL") || statement.contains(" DEFAULT ")
         }

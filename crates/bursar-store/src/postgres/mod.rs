@@ -8,7 +8,6 @@
 //! | `rows`, `scopes`, `jobs`, `due` | lock and read the rows of a transaction |
 //! | `write`, `statement` | write all changes of a batch in one statement |
 //! | `row_locations`, `pg_types` | find locked rows by their `ctid` |
-//! | `spots` | find busy scopes without their old versions |
 //! | `conn` | run statements on a server or on a pooler |
 //! | `connections` | begin and end batches in one round trip each |
 //! | `connection_watch` | close connections whose server does not answer any more |
