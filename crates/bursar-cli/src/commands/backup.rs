@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bursar::{Bursar, Copied, CopyOptions, CopyProgress, Health, Report};
+use bursar::{Bursar, Copied, CopyOptions, CopyProgress, Health, Report, StoreError};
 use bursar_wire::problem::{Kind, Problem};
 use bursar_wire::report::{CheckedAnswer, VerifyAnswer};
 use clap::Args;
@@ -156,6 +156,7 @@ async fn restore_dump(args: Restore, global: &ConfiguredArgs, out: Output) -> Re
         );
         return Err(Problem::new(Kind::Conflict, detail));
     }
+    check_urls(global, url).await?;
     pg_dump::restore(session, &args.file, out)?;
     let context = Context::migrate(global, url).await?;
     let bursar = context.bursar()?.clone();
@@ -171,6 +172,17 @@ async fn restore_dump(args: Restore, global: &ConfiguredArgs, out: Output) -> Re
     }
     let bytes = std::fs::metadata(&args.file).map_or(0, |file| file.len());
     Ok(done(args.file, global, &Copied { bytes, checked: Some(checked) }))
+}
+
+/// Checks that the database can be opened as soon as it has tables, before anything is written: that a direct URL leads to it, and
+/// that a role exists.
+async fn check_urls(global: &ConfiguredArgs, url: &str) -> Result<(), Problem> {
+    match global.config.options(url)?.migrate(false).upkeep(None).open().await {
+        Ok(bursar) => bursar.close().await,
+        Err(bursar::Error::Store(error)) if matches!(*error, StoreError::NotMigrated { .. }) => {}
+        Err(error) => return Err(error.into()),
+    }
+    Ok(())
 }
 
 fn done(file: PathBuf, global: &ConfiguredArgs, copied: &Copied) -> CopyAnswer {

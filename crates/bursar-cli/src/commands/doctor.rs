@@ -7,7 +7,7 @@ mod retention;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use bursar::{Bursar, Clock, Health, Span, SystemClock, Time};
+use bursar::{Bursar, Clock, Error, Health, Span, StoreError, SystemClock, Time};
 use bursar_blobs::{Blobs, ORPHAN_AGE};
 use bursar_wire::problem::{Kind, Problem};
 use clap::{Args, ValueEnum};
@@ -100,6 +100,12 @@ impl Finding {
     fn bad(component: Component, detail: impl Into<String>, todo: impl Into<String>) -> Finding {
         Finding { component, ok: false, detail: detail.into(), todo: Some(todo.into()) }
     }
+
+    /// A failed check whose error says what to do, unless something is damaged.
+    fn failed(component: Component, error: &Error, detail: String, todo_if_damaged: &str) -> Finding {
+        let is_damaged = matches!(error, Error::Store(store) if matches!(**store, StoreError::Corrupt { .. }));
+        Finding { component, ok: false, detail, todo: is_damaged.then(|| todo_if_damaged.into()) }
+    }
 }
 
 /// Checks the database or the server, repairs the database with `--fix`, and prints the findings.
@@ -158,10 +164,12 @@ async fn unusable(args: &Doctor, global: &ConfiguredArgs, problem: Problem) -> R
         return Ok(Diagnosis { ok: false, ..diagnosis });
     }
     let (rebuilt, todo) = match salvage(args, global).await {
-        Some((events, todo)) => (Some(events), todo),
-        None => (None, recovery_steps(url)),
+        Some((events, todo)) => (Some(events), Some(todo)),
+        // Such a problem says what to do: a database that was moved, a missing privilege, a pooler.
+        None if problem.kind == Kind::Unusable && problem.detail.contains("; ") => (None, None),
+        None => (None, Some(recovery_steps(url))),
     };
-    let finding = Finding::bad(Component::Database, problem.detail, todo);
+    let finding = Finding { component: Component::Database, ok: false, detail: problem.detail, todo };
     Ok(Diagnosis { ok: false, findings: vec![finding], rebuilt })
 }
 
@@ -343,7 +351,7 @@ async fn journal(health: &Health, bursar: &Bursar) -> Finding {
                 after = at;
             }
             Err(error) => {
-                return Finding::bad(Component::Journal, format!("after position {after}: {error}"), todo);
+                return Finding::failed(Component::Journal, &error, format!("after position {after}: {error}"), todo);
             }
         }
     }
@@ -393,7 +401,7 @@ async fn balances(bursar: &Bursar) -> Finding {
             Finding::good(Component::Balances, detail)
         }
         Ok(report) => Finding::bad(Component::Balances, report.violations.join("; "), todo),
-        Err(error) => Finding::bad(Component::Balances, error.to_string(), todo),
+        Err(error) => Finding::failed(Component::Balances, &error, error.to_string(), todo),
     }
 }
 

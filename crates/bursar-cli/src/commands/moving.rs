@@ -115,7 +115,8 @@ pub(crate) async fn run(args: Move, global: &GlobalArgs) -> Result<Exit, Problem
         return Ok(Exit::Failed);
     }
     if answer.tables.iter().any(|table| table.table == "blobs" && table.rows > 0) {
-        out.note("the bytes of blobs were not moved: serve the target with the same blob storage (`blobs.*`)");
+        out.note("the bytes of blobs were not moved: serve the target with the storage of the source, and set `blobs.directory` if the source \
+             has no `blobs.*` settings, because the default depends on the database");
     }
     match args.follow {
         true => out.note("the source is read-only; if the target cannot be used, run `bursar move --abandon` with the same --from and --to"),

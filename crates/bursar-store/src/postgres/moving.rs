@@ -62,8 +62,9 @@ impl PostgresSide {
     /// application that embeds it.
     async fn other_sessions(&self) -> Result<i64, StoreError> {
         let sql = "SELECT count(*) FROM pg_stat_activity
-            WHERE datname = current_database() AND usename = current_user AND backend_type = 'client backend'
-              AND application_name NOT IN ($1, 'psql')";
+            WHERE datname = current_database() AND backend_type = 'client backend' AND application_name NOT IN ($1, 'psql')
+              AND (usename = current_user OR has_table_privilege(usesysid, 'bursar.scopes', 'UPDATE')
+                   AND NOT (SELECT rolsuper FROM pg_roles WHERE oid = usesysid))";
         let count = sqlx::query_scalar(sql).bind(APPLICATION);
         count.fetch_one(self.store.acquire().await?.conn()).await.map_err(store_error)
     }
@@ -157,7 +158,7 @@ impl Side for PostgresSide {
         if sessions > 0 {
             return Err(in_use(
                 &self.store.address,
-                &format!("{sessions} other sessions of the same user are connected"),
+                &format!("{sessions} other sessions that may write to it are connected"),
             ));
         }
         let mut tx = self.store.begin(READ_COMMITTED, Reach::All).await?.unbounded();

@@ -10,14 +10,29 @@ use super::{JournalReader, not_configured};
 pub(crate) async fn undo(journal: &JournalReader) -> Result<Vec<Segment>, StoreError> {
     let mut segments = journal.segments().await?;
     segments.reverse();
-    for segment in &segments {
-        let options = journal.options().ok_or_else(|| not_configured(segment))?;
-        let (_, rows) = read_whole(segment, &*options.place).await?;
-        if !journal.store().restore_segment(segment, rows).await? {
-            return Err(overtaken(segment));
-        }
+    for (done, segment) in segments.iter().enumerate() {
+        put_back(journal, segment).await.map_err(|error| interrupted(error, done))?;
     }
     Ok(segments)
+}
+
+async fn put_back(journal: &JournalReader, segment: &Segment) -> Result<(), StoreError> {
+    let options = journal.options().ok_or_else(|| not_configured(segment))?;
+    let (_, rows) = read_whole(segment, &*options.place).await?;
+    if journal.store().restore_segment(segment, rows).await? { Ok(()) } else { Err(overtaken(segment)) }
+}
+
+/// Tells in an error how many segments were put back before it.
+fn interrupted(error: StoreError, done: usize) -> StoreError {
+    match error {
+        StoreError::Unavailable { what, hint: _, permanent, source } if done > 0 => StoreError::Unavailable {
+            what: format!("{what}; {done} segments after it were put back"),
+            hint: "correct that, and repeat the command, which goes on with the rest",
+            permanent,
+            source,
+        },
+        error => error,
+    }
 }
 
 /// The error for a segment that another process follows up, or has put back itself.
