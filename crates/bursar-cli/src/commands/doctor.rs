@@ -165,8 +165,8 @@ async fn unusable(args: &Doctor, global: &ConfiguredArgs, problem: Problem) -> R
     }
     let (rebuilt, todo) = match salvage(args, global).await {
         Some((events, todo)) => (Some(events), Some(todo)),
-        // Such a problem says what to do: a database that was moved, a missing privilege, a pooler.
-        None if problem.kind == Kind::Unusable && problem.detail.contains("; ") => (None, None),
+        // Such a problem says what to do: a database that was moved, a missing privilege, a pooler. A SQLite file may be damaged.
+        None if problem.kind == Kind::Unusable && sqlite_path(url).is_none() => (None, None),
         None => (None, Some(recovery_steps(url))),
     };
     let finding = Finding { component: Component::Database, ok: false, detail: problem.detail, todo };
