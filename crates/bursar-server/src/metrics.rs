@@ -295,9 +295,11 @@ fn engine_metrics(app: &App, page: &mut Page) {
     page.distribution("bursar_batch_size", "", &vitals.batch_size);
     page.family("bursar_commit_seconds");
     page.distribution("bursar_commit_seconds", "", &vitals.commit_seconds);
-    let Removed { keys, holds, grants, scopes, costs } = app.bursar.removed();
+    let Removed { keys, holds, grants, jobs, scopes, costs } = app.bursar.removed();
     page.family("bursar_removed_total");
-    for (kind, count) in [("keys", keys), ("holds", holds), ("grants", grants), ("scopes", scopes), ("costs", costs)] {
+    let kinds =
+        [("keys", keys), ("holds", holds), ("grants", grants), ("jobs", jobs), ("scopes", scopes), ("costs", costs)];
+    for (kind, count) in kinds {
         page.sample("bursar_removed_total", &format!("kind=\"{kind}\""), count);
     }
     let archived = app.bursar.journal().archive_counts();

@@ -19,7 +19,7 @@ struct Installation {
 impl Installation {
     fn new(cluster: &Cluster) -> Installation {
         let superuser = cluster.fresh_database();
-        let name = superuser.rsplit('/').next().unwrap().to_owned();
+        let name = superuser.rsplit('/').next().expect("a URL ends with its database").to_owned();
         // Roles belong to the server, which each test has for itself.
         execute(
             &superuser,
@@ -46,21 +46,21 @@ impl Installation {
 /// Runs statements.
 fn execute(url: &str, statements: &str) {
     runtime().block_on(async {
-        let mut conn = PgConnection::connect(url).await.unwrap();
-        sqlx::raw_sql(AssertSqlSafe(statements.to_owned())).execute(&mut conn).await.unwrap();
+        let mut conn = PgConnection::connect(url).await.expect("a connection");
+        sqlx::raw_sql(AssertSqlSafe(statements.to_owned())).execute(&mut conn).await.expect("statements");
     });
 }
 
 /// Returns how many budgets a connection sees that names no tenant.
 fn budgets_seen(url: &str) -> i64 {
     runtime().block_on(async {
-        let mut conn = PgConnection::connect(url).await.unwrap();
-        sqlx::query_scalar("SELECT count(*) FROM bursar.scopes").fetch_one(&mut conn).await.unwrap()
+        let mut conn = PgConnection::connect(url).await.expect("a connection");
+        sqlx::query_scalar("SELECT count(*) FROM bursar.scopes").fetch_one(&mut conn).await.expect("a count")
     })
 }
 
 fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
 }
 
 #[test]

@@ -316,7 +316,7 @@ impl Bursar {
     /// Maintains jobs once, at most `limit` of each kind: takes back expired leases, resumes jobs whose budget admits them
     /// again, and deletes finished jobs whose retention is over.
     pub async fn tend(&self, limit: usize) -> Result<Tended, Error> {
-        maintenance::tend(&self.inner.store, &self.inner.engine, limit).await
+        maintenance::tend(&self.inner.store, &self.inner.engine, &self.inner.removed, limit).await
     }
 
     /// Ticks at most `limit` due schedules, over all tenants, and returns how many. A schedule with more missed ticks than

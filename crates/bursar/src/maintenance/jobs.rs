@@ -15,6 +15,7 @@ use bursar_core::state::{QueueKey, ScopeKey};
 use bursar_store::{DueJobs, Store};
 
 use super::bulk::{Done, execute_on_all};
+use super::retention::RemovedCounts;
 use crate::engine::Engine;
 use crate::error::Error;
 
@@ -41,7 +42,12 @@ const PAGE: usize = 500;
 const PAGES_MAX: usize = 20;
 
 /// Does each of the three kinds of maintenance on at most `limit` jobs. Fails only if nothing could be done.
-pub(crate) async fn tend(store: &Arc<dyn Store>, engine: &Engine, limit: usize) -> Result<Tended, Error> {
+pub(crate) async fn tend(
+    store: &Arc<dyn Store>,
+    engine: &Engine,
+    removed: &RemovedCounts,
+    limit: usize,
+) -> Result<Tended, Error> {
     let DueJobs { lapsed, awaiting, ended } = store.due_jobs(limit.clamp(1, ITEMS_MAX)).await?;
     let mut last_error = None;
     let mut counts = [0; 3];
@@ -60,6 +66,7 @@ pub(crate) async fn tend(store: &Arc<dyn Store>, engine: &Engine, limit: usize) 
         }
     }
     let [rescued, looked_at, ended] = counts;
+    removed.count_jobs(ended);
     match last_error {
         Some(error) if counts == [0; 3] => Err(error),
         _ => Ok(Tended { rescued, looked_at, ended }),
@@ -67,9 +74,9 @@ pub(crate) async fn tend(store: &Arc<dyn Store>, engine: &Engine, limit: usize) 
 }
 
 /// Maintains all due jobs, up to [`PAGES_MAX`] pages.
-pub(super) async fn tend_all(store: &Arc<dyn Store>, engine: &Engine) -> Result<(), Error> {
+pub(super) async fn tend_all(store: &Arc<dyn Store>, engine: &Engine, removed: &RemovedCounts) -> Result<(), Error> {
     for _ in 0..PAGES_MAX {
-        let Tended { rescued, looked_at, ended } = tend(store, engine, PAGE).await?;
+        let Tended { rescued, looked_at, ended } = tend(store, engine, removed, PAGE).await?;
         if rescued.max(looked_at).max(ended) < PAGE {
             break;
         }

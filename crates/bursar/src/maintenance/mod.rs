@@ -48,7 +48,7 @@ pub(crate) fn spawn(inner: Weak<Inner>, sweep_every: Duration, rescue_every: Dur
             loop {
                 ticks.tick().await;
                 let Some(inner) = inner.upgrade() else { return };
-                if let Err(error) = jobs::tend_all(&inner.store, &inner.engine).await {
+                if let Err(error) = jobs::tend_all(&inner.store, &inner.engine, &inner.removed).await {
                     tracing::warn!(%error, "job maintenance failed, retrying");
                 }
                 if let Err(error) = inner.budget_waiters.resume_changed(&inner.store, &inner.engine).await {

@@ -30,6 +30,8 @@ pub struct Removed {
     pub holds: u64,
     /// Expired grants and credentials.
     pub grants: u64,
+    /// Ended jobs.
+    pub jobs: u64,
     /// Unused scopes.
     pub scopes: u64,
     /// Costs of a day.
@@ -42,6 +44,7 @@ pub(crate) struct RemovedCounts {
     keys: AtomicU64,
     holds: AtomicU64,
     grants: AtomicU64,
+    jobs: AtomicU64,
     scopes: AtomicU64,
     costs: AtomicU64,
 }
@@ -53,9 +56,17 @@ impl RemovedCounts {
             keys: get(&self.keys),
             holds: get(&self.holds),
             grants: get(&self.grants),
+            jobs: get(&self.jobs),
             scopes: get(&self.scopes),
             costs: get(&self.costs),
         }
+    }
+}
+
+impl RemovedCounts {
+    /// Counts ended jobs, which requests remove (`jobs.rs`).
+    pub(super) fn count_jobs(&self, jobs: usize) {
+        self.jobs.fetch_add(jobs as u64, Ordering::Relaxed);
     }
 }
 

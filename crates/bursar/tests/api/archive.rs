@@ -144,6 +144,11 @@ async fn archived_events_are_read_as_before(place: Place) {
     let Event::JobEnqueued { spec, .. } = &erased.last().unwrap().event else { panic!("{erased:?}") };
     assert_eq!(spec.payload.as_str(), "null");
     assert!(prove(bursar).await.digest == proof.digest, "the archive did not change");
+    // After a quiet time the row that was the last one until now is old, but was not due before.
+    home.clock.advance(Span::from_days(40));
+    bursar.ledger().post("room", 1).await.unwrap();
+    let overdue = bursar.journal().archive_status().await.unwrap().overdue;
+    assert!(overdue.is_some_and(|overdue| overdue < Span::from_days(1)), "{overdue:?}");
 }
 
 async fn a_database_is_rebuilt_from_its_archive_and_the_rest(place: Place) {

@@ -172,6 +172,7 @@ async fn finished_jobs_are_deleted_after_their_retention() {
         assert_eq!(bursar.tend(10).await.unwrap(), Tended::default());
         clock.advance(secs(1));
         assert_eq!(bursar.tend(10).await.unwrap(), Tended { ended: 1, ..Tended::default() });
+        assert_eq!(bursar.removed().jobs, 1);
         assert!(bursar.jobs().find(id).await.unwrap().is_none());
         bursar.close().await;
     }
