@@ -91,7 +91,10 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("queue show", &["bursar queue show media --minutes 5"]),
     (
         "queue set",
-        &["bursar queue set media --concurrency 20 --rate 100/s --lease 30s", "bursar queue set media --deadline none"],
+        &[
+            "bursar queue set media --concurrency 20 --rate 100/s --lease 30s",
+            "bursar queue set media --deadline none --keep-succeeded 6h",
+        ],
     ),
     ("queue pause", &["bursar queue pause media --reason 'provider is down'"]),
     ("queue resume", &["bursar queue resume media"]),

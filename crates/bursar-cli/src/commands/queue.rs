@@ -61,7 +61,7 @@ pub(crate) struct Set {
     /// Queue name
     name: Queue,
     /// JSON file with all settings; - reads standard input; settings not in it get their defaults
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["concurrency", "rate", "key_concurrency", "key_rate", "max_attempts", "lease", "deadline"])]
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["concurrency", "rate", "key_concurrency", "key_rate", "max_attempts", "lease", "deadline", "keep_succeeded", "keep_cancelled", "keep_dead"])]
     file: Option<String>,
     /// Maximum number of jobs leased at once
     #[arg(long, value_name = "N|none", value_parser = number_or_none::<u32>)]
@@ -84,6 +84,15 @@ pub(crate) struct Set {
     /// Maximum duration of one attempt
     #[arg(long, value_name = "DURATION|none", value_parser = duration_or_none)]
     deadline: Option<NewValue<Span>>,
+    /// How long succeeded jobs are kept; none: for ever
+    #[arg(long, value_name = "DURATION|none", value_parser = duration_or_none)]
+    keep_succeeded: Option<NewValue<Span>>,
+    /// How long cancelled jobs are kept; none: for ever
+    #[arg(long, value_name = "DURATION|none", value_parser = duration_or_none)]
+    keep_cancelled: Option<NewValue<Span>>,
+    /// How long dead jobs are kept; none: for ever
+    #[arg(long, value_name = "DURATION|none", value_parser = duration_or_none)]
+    keep_dead: Option<NewValue<Span>>,
     /// Reason, recorded in the journal
     #[arg(long)]
     reason: Option<String>,
@@ -199,6 +208,16 @@ fn changed(mut body: QueueBody, set: &Set) -> QueueBody {
     if let Some(NewValue(deadline)) = set.deadline {
         body.deadline_ms = deadline.map(Span::millis);
     }
+    let kept = &mut body.retention;
+    for (flag, field) in [
+        (set.keep_succeeded, &mut kept.succeeded_ms),
+        (set.keep_cancelled, &mut kept.cancelled_ms),
+        (set.keep_dead, &mut kept.dead_ms),
+    ] {
+        if let Some(NewValue(time)) = flag {
+            *field = time.map(Span::millis);
+        }
+    }
     body
 }
 
@@ -235,6 +254,7 @@ fn show(queue: &QueueAnswer, context: &Context) -> Result<(), Problem> {
     context.out.data(queue, || {
         let QueueAnswer { name, config, figures } = queue;
         let rate = |rate: Option<RateBody>| cell(rate.map(|rate| format!("{} per {}", rate.amount, span(rate.per_ms))));
+        let kept = |time: Option<i64>| time.map_or("for ever".to_owned(), |millis| span(millis).to_string());
         let oldest = |of: fn(&FiguresAnswer) -> Option<&String>| distance(figures.as_ref().and_then(of));
         let mut lines = vec![
             format!("queue            {name}{}", if config.paused { " (paused)" } else { "" }),
@@ -245,6 +265,9 @@ fn show(queue: &QueueAnswer, context: &Context) -> Result<(), Problem> {
             format!("attempts         {}", config.retry.max_attempts),
             format!("lease            {}", span(config.lease_ms)),
             format!("deadline         {}", cell(config.deadline_ms.map(span))),
+            format!("keep succeeded   {}", kept(config.retention.succeeded_ms)),
+            format!("keep cancelled   {}", kept(config.retention.cancelled_ms)),
+            format!("keep dead        {}", kept(config.retention.dead_ms)),
             format!("oldest waiting   {}", oldest(|figures| figures.oldest_waiting.as_ref())),
             format!("oldest lease     {}", oldest(|figures| figures.oldest_lease.as_ref())),
         ];

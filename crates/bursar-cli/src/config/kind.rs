@@ -71,7 +71,7 @@ impl Kind {
                 let networks = text.split(',').map(str::trim).filter(|network| !network.is_empty()).map(str::parse);
                 *at(config) = networks.collect::<Result<_, _>>().map_err(|_| invalid())?;
             }
-            Kind::TenantsKept { bounds, at } => *at(config) = tenant_kept::read(text, *bounds).ok_or_else(invalid)?,
+            Kind::TenantsKept { bounds, at } => *at(config) = tenant_kept::read(text, *bounds)?,
             Kind::Text(at) => *at(config) = Some(text.to_owned()),
             Kind::Secret(_) if text.is_empty() => return Err(format!("must be {}", self.allowed())),
             Kind::Secret(at) => *at(config) = Some(Secret::new(text)),

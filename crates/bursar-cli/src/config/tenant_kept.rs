@@ -9,22 +9,34 @@ const KINDS: [&str; 3] = ["holds", "grants", "costs"];
 
 pub(super) type TenantsKept = BTreeMap<Tenant, TenantRetention>;
 
-/// Returns `None` if an item is not a tenant, a kind of row and a duration within the bounds of the setting for all tenants.
-pub(super) fn read(text: &str, bounds: [(Span, Span); 3]) -> Option<TenantsKept> {
+/// Reads items of a tenant, a kind of row and a duration within the bounds of the setting for all tenants. The error names the item.
+pub(super) fn read(text: &str, bounds: [(Span, Span); 3]) -> Result<TenantsKept, String> {
     let mut tenants = TenantsKept::new();
     for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
-        let (what, kept) = item.rsplit_once('=')?;
-        let (tenant, kind) = what.trim().rsplit_once('.')?;
-        let kept: Span = kept.trim().parse().ok()?;
-        let place = KINDS.iter().position(|known| *known == kind)?;
+        let (tenant, place, kept) = parts(item).ok_or_else(|| {
+            format!(
+                "has {item:?}; an item is TENANT.KIND=DURATION, such as acme.holds=365d, and a kind is one of {}",
+                KINDS.join(", ")
+            )
+        })?;
         let (least, most) = bounds[place];
         if kept < least || kept > most {
-            return None;
+            return Err(format!("has {item:?}; {} are kept for {least} to {most}", KINDS[place]));
         }
-        let own = tenants.entry(Tenant::new(tenant.trim()).ok()?).or_default();
-        *[&mut own.holds, &mut own.grants, &mut own.costs][place] = Some(kept);
+        let own = tenants.entry(tenant).or_default();
+        if [&mut own.holds, &mut own.grants, &mut own.costs][place].replace(kept).is_some() {
+            return Err(format!("has {item:?} after another time for the same rows"));
+        }
     }
-    Some(tenants)
+    Ok(tenants)
+}
+
+/// Returns the tenant, the index of the kind and the duration of an item.
+fn parts(item: &str) -> Option<(Tenant, usize, Span)> {
+    let (what, kept) = item.rsplit_once('=')?;
+    let (tenant, kind) = what.trim().rsplit_once('.')?;
+    let place = KINDS.iter().position(|known| *known == kind)?;
+    Some((Tenant::new(tenant.trim()).ok()?, place, kept.trim().parse().ok()?))
 }
 
 pub(super) fn show(tenants: &TenantsKept) -> String {

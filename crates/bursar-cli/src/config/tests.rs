@@ -88,11 +88,15 @@ fn errors_of_the_file_name_the_line_and_the_allowed_values() {
         ("[log]\nformat = \"xml\"", "bursar.toml:2: log.format is \"xml\"; it must be text or json"),
         (
             "[rules]\ntenants_kept = \"acme.jobs=1d\"",
-            "bursar.toml:2: rules.tenants_kept is \"acme.jobs=1d\"; it must be durations",
+            "bursar.toml:2: rules.tenants_kept has \"acme.jobs=1d\"; an item is TENANT.KIND=DURATION",
         ),
         (
             "[rules]\ntenants_kept = \"acme.costs=1h\"",
-            "bursar.toml:2: rules.tenants_kept is \"acme.costs=1h\"; it must be",
+            "bursar.toml:2: rules.tenants_kept has \"acme.costs=1h\"; costs are kept for ",
+        ),
+        (
+            "[rules]\ntenants_kept = \"acme.holds=1d, acme.holds=2d\"",
+            "bursar.toml:2: rules.tenants_kept has \"acme.holds=2d\" after another time for the same rows",
         ),
         ("a = \n", "bursar.toml:1: "),
         ("operator_token_file = \"gone\"", "bursar.toml:1: operator_token_file: gone cannot be read"),

@@ -139,6 +139,11 @@ fn a_queue_is_set_paused_and_resumed() {
     let snoozed = dir.json(&["job", "snooze", &id, "--fence", &fence, "--delay-ms", "60000"]);
     assert_eq!(snoozed["state"], "scheduled");
 
+    let set = dir.json(&["queue", "set", "q", "--keep-succeeded", "6h", "--keep-dead", "none"]);
+    assert_eq!((&set["retention"]["succeeded_ms"], &set["retention"]["dead_ms"]), (&json!(21_600_000), &json!(null)));
+    let shown = dir.run(&["queue", "show", "q"]).exits(0).out;
+    assert!(shown.contains("keep succeeded   6h") && shown.contains("keep dead        for ever"), "{shown}");
+
     let file = dir.file("queue.json", r#"{ "retry": { "backoff": "fixed", "delay_ms": 7 }, "key_concurrency": 1 }"#);
     let set = dir.json(&["queue", "set", "q", "--file", file.to_str().unwrap()]);
     assert_eq!((&set["concurrency"], &set["key_concurrency"]), (&json!(null), &json!(1)));
