@@ -48,6 +48,8 @@ fn moves_that_cannot_begin_are_refused() {
     dir.json(&["budget", "define", "a", "--limit", "10:lifetime", "--database", "sqlite://used.db"]);
     let used = dir.problem(1, &["move", "--from", first, "--to", "sqlite://used.db"]);
     assert!(text(&used["detail"]).contains("is not empty; nothing was changed"), "{used}");
+    let swapped = dir.problem(1, &["move", "--from", &bursar_testkit::fresh_database(), "--to", first]);
+    assert!(text(&swapped["detail"]).contains("exchange --from and --to"), "{swapped}");
     let nothing = dir.problem(1, &["move", "--abandon", "--from", first]);
     assert!(text(&nothing["detail"]).contains("was not moved"), "{nothing}");
     dir.run(&["verify"]).exits(0);

@@ -333,7 +333,11 @@ fn check_version(source: &dyn Side, marks: &Marks) -> Result<(), StoreError> {
     match marks.schema {
         Some(found) if found > known => Err(StoreError::NewerSchema { found, known }),
         Some(found) if found == known => Ok(()),
-        found => Err(StoreError::NotMigrated { found: found.unwrap_or(0), needed: known }),
+        Some(found) => Err(StoreError::NotMigrated { found, needed: known }),
+        None => Err(refused(
+            format!("the source {} has no tables of Bursar", source.place()),
+            "nothing was changed; correct --from, or exchange --from and --to",
+        )),
     }
 }
 
