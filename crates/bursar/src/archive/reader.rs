@@ -169,13 +169,13 @@ impl JournalReader {
         let last = self.store.last_segment().await?;
         let (after, now) = (last.as_ref().map_or(0, |last| last.last), self.store.now().await?);
         let mut overdue = None;
-        if let Some(options) = &self.options {
-            if let Some(oldest) = self.store.archivable(after, now.before(options.age()), 1).await?.pop() {
-                // The last row of the journal stays. So a row may be old already when the next one lets it go.
-                let next = self.store.list_journal(oldest.last(), 1).await?.pop();
-                let due = oldest.at.after(options.age()).max(next.map_or(oldest.at, |next| next.batch.at));
-                overdue = Some(now.since(due));
-            }
+        if let Some(options) = &self.options
+            && let Some(oldest) = self.store.archivable(after, now.before(options.age()), 1).await?.pop()
+        {
+            // The last row of the journal stays. So a row may be old already when the next one lets it go.
+            let next = self.store.list_journal(oldest.last(), 1).await?.pop();
+            let due = oldest.at.after(options.age()).max(next.map_or(oldest.at, |next| next.batch.at));
+            overdue = Some(now.since(due));
         }
         let place = self.options.as_ref().map(|options| options.place.describe());
         let position = self.store.health().await?.position;
