@@ -223,9 +223,10 @@ impl Hold {
         self.state != HoldState::Held && !needed && self.ended_at.is_some_and(|ended| ended.after(kept) <= now)
     }
 
-    /// Returns whether it belongs to a job or a blob, which may be gone.
-    pub fn is_owned(&self) -> bool {
-        self.job.is_some() || self.blob.is_some()
+    /// Returns whether its row should have been deleted before an instant. The hold of a job or a blob is never overdue, because it may
+    /// have become deletable only now, when its owner went.
+    pub fn is_overdue(&self, kept: Span, before: Time) -> bool {
+        self.is_forgettable(self.job.is_some(), self.blob.is_some(), kept, before)
     }
 
     /// Returns whether it was committed after its expiry.

@@ -86,9 +86,7 @@ impl Tables {
 
     /// Counts rows that should have been deleted before an instant.
     pub(super) fn overdue(&self, before: Time, limit: usize, rules: &Rules) -> Overdue {
-        // A hold that is owned may have become deletable only now, when its owner went.
-        let is_overdue =
-            |row: &&Hold| !row.is_owned() && row.is_forgettable(false, false, rules.holds_kept(&row.tenant), before);
+        let is_overdue = |row: &&Hold| row.is_overdue(rules.holds_kept(&row.tenant), before);
         let is_old = |row: &&Grant| Grant::is_forgettable(row.expires_at, rules.grants_kept(&row.tenant), before);
         Overdue {
             keys: self.keys.values().filter(|row| row.until <= before).take(limit).count(),

@@ -226,8 +226,8 @@ impl PostgresStore {
             .map_err(store_error)?;
         self.enter_step(&mut conn.conn(), Step::after_id("holds", Uuid::nil(), limit)).await?;
         let (old, _) = self.old_holds(&mut conn.conn(), Uuid::nil(), limit, before).await?;
-        // A hold that is owned may have become deletable only now, when its owner went.
-        let holds = old.iter().filter(|hold| !hold.is_owned()).count();
+        let is_overdue = |hold: &&Hold| hold.is_overdue(self.setup.rules.holds_kept(&hold.tenant), before);
+        let holds = old.iter().filter(is_overdue).count();
         self.enter_step(&mut conn.conn(), Step::after_id("grants", Uuid::nil(), limit)).await?;
         let (grants, _) = self.old_grants(&mut conn.conn(), Uuid::nil(), limit, before).await?;
         let jobs = self.expired_ended(&mut conn.conn(), limit, before).await?;

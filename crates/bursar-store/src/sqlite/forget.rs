@@ -213,10 +213,10 @@ pub(super) fn overdue(shared: &Shared, conn: &Connection, before: Time, limit: u
     let keys = "SELECT count(*) FROM (SELECT 1 FROM bursar_keys WHERE until <= ?1 LIMIT ?2)";
     let keys: i64 =
         conn.query_row(keys, params![before.micros(), limit as i64], |row| row.get(0)).map_err(store_error)?;
+    let is_overdue = |hold: &&Hold| hold.is_overdue(shared.setup.rules.holds_kept(&hold.tenant), before);
     Ok(Overdue {
         keys: keys as usize,
-        // A hold that is owned may have become deletable only now, when its owner went.
-        holds: old_holds(shared, conn, None, limit, before)?.0.iter().filter(|hold| !hold.is_owned()).count(),
+        holds: old_holds(shared, conn, None, limit, before)?.0.iter().filter(is_overdue).count(),
         grants: forgettable_grants(shared, conn, None, limit, before)?.0.len(),
         jobs: jobs::retention_over(&shared.rows(conn), limit, before)?.len(),
     })

@@ -11,23 +11,25 @@ pub(crate) async fn undo(journal: &JournalReader) -> Result<Vec<Segment>, StoreE
     let mut segments = journal.segments().await?;
     segments.reverse();
     for (done, segment) in segments.iter().enumerate() {
-        put_back(journal, segment).await.map_err(|error| interrupted(error, done))?;
+        put_back(journal, segment, done > 0).await?;
     }
     Ok(segments)
 }
 
-async fn put_back(journal: &JournalReader, segment: &Segment) -> Result<(), StoreError> {
+/// Puts the rows of a segment back, as the first one or after others.
+async fn put_back(journal: &JournalReader, segment: &Segment, after_others: bool) -> Result<(), StoreError> {
     let options = journal.options().ok_or_else(|| not_configured(segment))?;
-    let (_, rows) = read_whole(segment, &*options.place).await?;
+    let read = read_whole(segment, &*options.place).await;
+    let (_, rows) = read.map_err(|error| if after_others { interrupted(error) } else { error })?;
     if journal.store().restore_segment(segment, rows).await? { Ok(()) } else { Err(overtaken(segment)) }
 }
 
-/// Tells in an error how many segments were put back before it.
-fn interrupted(error: StoreError, done: usize) -> StoreError {
+/// Adds to the error of a segment that cannot be read that others were put back before.
+fn interrupted(error: StoreError) -> StoreError {
     match error {
-        StoreError::Unavailable { what, hint: _, permanent, source } if done > 0 => StoreError::Unavailable {
-            what: format!("{what}; {done} segments after it were put back"),
-            hint: "correct that, and repeat the command, which goes on with the rest",
+        StoreError::Unavailable { what, hint: _, permanent, source } => StoreError::Unavailable {
+            what: format!("{what}; the rows of the segments after it are in the table again"),
+            hint: "check the file and the setting `journal.archive`, and repeat the command, which goes on with the rest",
             permanent,
             source,
         },

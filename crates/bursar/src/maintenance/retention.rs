@@ -61,9 +61,7 @@ impl RemovedCounts {
             costs: get(&self.costs),
         }
     }
-}
 
-impl RemovedCounts {
     /// Counts ended jobs, which requests remove (`jobs.rs`).
     pub(super) fn count_jobs(&self, jobs: usize) {
         self.jobs.fetch_add(jobs as u64, Ordering::Relaxed);
