@@ -34,6 +34,8 @@ pub(crate) struct Checker {
     checked: usize,
     /// Segments in the archive at the last check.
     segments: u64,
+    /// The last position of which a process was told that it is archived.
+    archived: u64,
     /// How long rows are kept, if any are deleted.
     kept: Option<Span>,
     /// How long idempotency keys are kept, if any are deleted.
@@ -122,6 +124,7 @@ impl Checker {
             self.leases.add(&line);
             match line {
                 LogLine::Leased { .. } | LogLine::Ended { .. } | LogLine::Lost { .. } => {}
+                LogLine::Archived { last } => self.archived = self.archived.max(last),
                 LogLine::Sent { key, request } => {
                     if !self.sent.contains_key(&key) {
                         self.new_keys.push(key.clone());
@@ -163,6 +166,9 @@ impl Checker {
         LimitCheck::check(&after, bursar, &mut report).await?;
         let proof = bursar.journal().prove().await?;
         (report.segments, self.segments) = (proof.segments - self.segments, proof.segments);
+        if proof.archived < self.archived {
+            report.add(format!("position {} was archived, but the archive ends at {}", self.archived, proof.archived));
+        }
         let verification = bursar.verify().await?;
         verification.violations.iter().for_each(|violation| report.add(format!("verify: {violation}")));
         for event in &after[self.checked.min(after.len())..] {

@@ -23,6 +23,8 @@ pub(crate) enum LogLine {
     Ended { job: JobId, fence: u64, end: String },
     /// A worker was refused because the lease is lost; `billed` says whether its spend is charged.
     Lost { job: JobId, fence: u64, billed: bool },
+    /// A process received the acknowledgement that it archived a segment of the journal, which ends at this position.
+    Archived { last: u64 },
 }
 
 /// A log being written. Lines survive a kill of the process because the kernel has them.

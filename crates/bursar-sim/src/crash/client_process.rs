@@ -80,7 +80,7 @@ pub(crate) async fn run(args: &ClientArgs) {
     let bursar = open(&args.database).await;
     let mut random = Random::new(args.seed);
     if args.database.archive.is_some() {
-        tokio::spawn(archive(bursar.clone(), random.fork()));
+        tokio::spawn(archive(bursar.clone(), log.clone(), random.fork()));
     }
     let tries = if args.database.keys_kept().is_some() { 1 } else { TRIES };
     let callers: Vec<_> = (0..CALLERS)
@@ -112,11 +112,16 @@ async fn open(database: &Opening) -> Bursar {
 }
 
 /// Archives the journal again and again. Other processes do so at the same time.
-async fn archive(bursar: Bursar, mut random: Random) {
+async fn archive(bursar: Bursar, log: Arc<ClientLog>, mut random: Random) {
     loop {
         tokio::time::sleep(Duration::from_millis(random.between(1, 120))).await;
-        if let Err(error) = bursar.journal().archive().await {
-            eprintln!("the journal cannot be archived, retrying: {error}");
+        match bursar.journal().archive().await {
+            Ok(done) => {
+                for segment in done.segments {
+                    log.write(&LogLine::Archived { last: segment.last }).expect("the log can be written");
+                }
+            }
+            Err(error) => eprintln!("the journal cannot be archived, retrying: {error}"),
         }
     }
 }

@@ -41,7 +41,7 @@ impl LoggedLeases {
             LogLine::Leased { job, fence } => drop(self.leased.insert((*job, *fence))),
             LogLine::Ended { job, fence, end } => drop(self.ended.insert(((*job, *fence), end.clone()))),
             LogLine::Lost { job, fence, billed } => *self.lost.entry((*job, *fence)).or_default() |= billed,
-            LogLine::Sent { .. } | LogLine::Received { .. } => {}
+            LogLine::Sent { .. } | LogLine::Received { .. } | LogLine::Archived { .. } => {}
         }
     }
 

@@ -314,6 +314,7 @@ impl Tally {
                 LogLine::Leased { .. } => self.leased += 1,
                 LogLine::Ended { end, .. } => self.completed += usize::from(end == crash_worker::COMPLETED),
                 LogLine::Lost { .. } => self.lost += 1,
+                LogLine::Archived { .. } => {}
                 LogLine::Received { response, .. } => {
                     unanswered -= 1;
                     match response {

@@ -26,6 +26,8 @@ const LOAD_AFTER_RESTART: Duration = Duration::from_millis(250);
 /// has enough of both.
 const DONE_LEAST: usize = 15;
 const REFUSED_LEAST: usize = 1;
+/// Segments that the last processes archive before they are killed, if the journal is archived.
+const SEGMENTS_LEAST: usize = 2;
 /// How long to wait for responses.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
@@ -91,9 +93,13 @@ impl Round<'_> {
             result.kill(victim)?;
             processes.push(self.start(&mut started, random)?);
         }
-        wait_for_completed_job(&mut processes).await?;
+        let completed = |line: &LogLine| matches!(line, LogLine::Ended { end, .. } if end == COMPLETED);
+        wait_for_lines(&mut processes, 1, completed).await?;
         sleep_until(end).await;
         wait_for_responses(&mut processes, DONE_LEAST, REFUSED_LEAST).await?;
+        if self.database.archive.is_some() {
+            wait_for_lines(&mut processes, SEGMENTS_LEAST, |line| matches!(line, LogLine::Archived { .. })).await?;
+        }
         while let Some(victim) = random.take(&mut processes) {
             result.kill(victim)?;
         }
@@ -183,27 +189,24 @@ pub(crate) fn write_tokens(path: &Path, tokens: &[String]) -> io::Result<()> {
     File::create(path)?.write_all(tokens.join("\n").as_bytes())
 }
 
-/// How long to wait for the first completed job.
-const COMPLETION_TIMEOUT: Duration = Duration::from_secs(60);
-const COMPLETION_POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// How long to wait for lines of the logs.
+const LINES_TIMEOUT: Duration = Duration::from_secs(60);
+const LINES_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Waits until a process has completed a job or all have ended, or until a timeout. Workers report on the open leases of
-/// earlier rounds before they complete a job.
-async fn wait_for_completed_job(processes: &mut [Process]) -> io::Result<()> {
-    let until = Instant::now() + COMPLETION_TIMEOUT;
+/// Waits until the processes have logged `least` such lines together or all have ended, or until a timeout. Workers report on
+/// the open leases of earlier rounds before they complete a job, and rows are archived only at a certain age.
+async fn wait_for_lines(processes: &mut [Process], least: usize, wanted: impl Fn(&LogLine) -> bool) -> io::Result<()> {
+    let until = Instant::now() + LINES_TIMEOUT;
     while Instant::now() < until {
-        let mut alive = false;
+        let (mut found, mut alive) = (0, false);
         for process in processes.iter_mut() {
-            let lines = client_log::read(&process.log, u64::MAX)?;
-            if lines.iter().any(|line| matches!(line, LogLine::Ended { end, .. } if end == COMPLETED)) {
-                return Ok(());
-            }
+            found += client_log::read(&process.log, u64::MAX)?.iter().filter(|line| wanted(line)).count();
             alive |= process.child.try_wait()?.is_none();
         }
-        if !alive {
+        if found >= least || !alive {
             break;
         }
-        sleep(COMPLETION_POLL_INTERVAL).await;
+        sleep(LINES_POLL_INTERVAL).await;
     }
     Ok(())
 }
