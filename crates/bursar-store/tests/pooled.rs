@@ -81,6 +81,10 @@ async fn a_url_that_cannot_work_is_rejected() {
     assert!(text.contains("ALTER ROLE"), "{text}");
     let text = refusal(&url, PostgresOptions { direct_url: Some(other), ..pooled() }).await;
     assert!(text.contains("postgres.direct_url"), "{text}");
+    let nowhere = "postgres://nobody@127.0.0.1:1/none".to_owned();
+    let unreachable = open(&url, 1, PostgresOptions { direct_url: Some(nowhere), ..pooled() }).await;
+    let text = unreachable.err().expect("nothing listens there").to_string();
+    assert!(text.contains("the server at postgres.direct_url cannot be used"), "{text}");
     open(&url, 1, PostgresOptions { direct_url: Some(direct), ..pooled() }).await.unwrap().close().await;
 }
 

@@ -5,7 +5,7 @@ mod probe;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::{Path as FilePath, PathBuf};
+use std::path::{Component, Path as FilePath, PathBuf};
 use std::sync::Arc;
 
 use bursar_core::name::Backend as BackendName;
@@ -139,7 +139,7 @@ impl Backend {
     /// Stores bytes in a local directory, which the first upload creates. Every stored file is synced, and so is its directory.
     pub fn local(directory: impl AsRef<FilePath>) -> Result<Backend, BadBackend> {
         let place = directory.as_ref().display().to_string();
-        let absolute = std::path::absolute(directory.as_ref())
+        let absolute = without_parents(directory.as_ref())
             .map_err(|source| BadBackend::Directory { place: place.clone(), source })?;
         let prefix = Path::from_absolute_path(&absolute).map_err(object_store::Error::from)?;
         let files = LocalFileSystem::new().with_fsync(true).with_automatic_cleanup(false);
@@ -210,4 +210,43 @@ impl fmt::Debug for Backend {
 
 fn name(text: &str) -> BackendName {
     BackendName::new(text).expect("the literal is a valid name")
+}
+
+/// Returns an absolute path without `..`, which the storage does not accept. A part that does not exist yet is no symbolic link, so the
+/// part before it is its parent.
+fn without_parents(path: &FilePath) -> std::io::Result<PathBuf> {
+    let mut whole = PathBuf::new();
+    for part in std::path::absolute(path)?.components() {
+        if part == Component::ParentDir {
+            whole = whole.canonicalize().unwrap_or(whole);
+            whole.pop();
+        } else {
+            whole.push(part);
+        }
+    }
+    Ok(whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(unix)]
+    fn a_directory_may_be_named_by_its_parents() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("real/inner")).unwrap();
+        std::os::unix::fs::symlink(root.join("real/inner"), root.join("link")).unwrap();
+        for (given, meant) in [
+            ("a/../blobs", "blobs"),
+            ("real/../blobs", "blobs"),
+            ("link/../blobs", "real/blobs"),
+            ("new/deep/../../blobs", "blobs"),
+            ("blobs", "blobs"),
+        ] {
+            assert_eq!(without_parents(&root.join(given)).unwrap(), root.join(meant), "{given}");
+            Backend::local(root.join(given)).unwrap();
+        }
+    }
 }

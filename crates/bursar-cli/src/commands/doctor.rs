@@ -163,11 +163,18 @@ async fn unusable(args: &Doctor, global: &ConfiguredArgs, problem: Problem) -> R
         diagnosis.findings.insert(0, Finding::bad(Component::Database, detail, todo));
         return Ok(Diagnosis { ok: false, ..diagnosis });
     }
-    let (rebuilt, todo) = match salvage(args, global).await {
-        Some((events, todo)) => (Some(events), Some(todo)),
-        // Such a problem says what to do: a database that was moved, a missing privilege, a pooler. A SQLite file may be damaged.
-        None if problem.kind == Kind::Unusable && sqlite_path(url).is_none() => (None, None),
-        None => (None, Some(recovery_steps(url))),
+    // Some problems say what to do: a database that was moved, a missing privilege, a pooler. Another SQLite file may be damaged.
+    let says_what_to_do = problem.kind == Kind::Unusable && sqlite_path(url).is_none_or(Bursar::is_part_of_move);
+    let (rebuilt, todo) = if says_what_to_do {
+        (None, None)
+    } else {
+        match salvage(args, global).await {
+            Some(Ok((events, todo))) => (Some(events), Some(todo)),
+            Some(Err(reason)) => {
+                (None, Some(format!("no new file was written: {reason}. {}", recovery_steps(url, true))))
+            }
+            None => (None, Some(recovery_steps(url, false))),
+        }
     };
     let finding = Finding { component: Component::Database, ok: false, detail: problem.detail, todo };
     Ok(Diagnosis { ok: false, findings: vec![finding], rebuilt })
@@ -405,20 +412,28 @@ async fn balances(bursar: &Bursar) -> Finding {
     }
 }
 
-/// Writes a new file next to a damaged one from its journal, if that is readable. The operator replaces the old file,
-/// because only they know that no process uses it.
-async fn salvage(args: &Doctor, global: &ConfiguredArgs) -> Option<(u64, String)> {
+/// Writes a new file next to a damaged one from its journal, if that is readable; fails with the reason if not. The operator replaces the
+/// old file, because only they know that no process uses it. Returns `None` without `--fix`, or without a file.
+async fn salvage(args: &Doctor, global: &ConfiguredArgs) -> Option<Result<(u64, String), String>> {
     let url = global.config.database.url();
-    let archive = global.config.journal_archive(url).ok()?;
     let path = sqlite_path(url).filter(|path| args.fix && path.is_file())?;
     let rebuilt = rebuilt_path(path);
-    let events = Bursar::salvage(path, &rebuilt, archive.as_ref()).await.ok()?;
-    let steps = replacement_steps(path, &rebuilt);
-    Some((events, format!("{} was written from the journal; {steps}", rebuilt.display())))
+    let archive = match global.config.journal_archive(url) {
+        Ok(archive) => archive,
+        Err(problem) => return Some(Err(problem.detail)),
+    };
+    let made = Bursar::salvage(path, &rebuilt, archive.as_ref()).await;
+    Some(match made {
+        Ok(events) => {
+            let steps = replacement_steps(path, &rebuilt);
+            Ok((events, format!("{} was written from the journal; {steps}", rebuilt.display())))
+        }
+        Err(error) => Err(error.to_string()),
+    })
 }
 
-/// Returns what to do about a database that cannot be opened.
-fn recovery_steps(url: &str) -> String {
+/// Returns what to do about a database that cannot be opened. `tried` says that `--fix` was tried.
+fn recovery_steps(url: &str, tried: bool) -> String {
     let Some(path) = sqlite_path(url) else {
         return "check that the PostgreSQL server is running, that the URL is right, and that the user has access"
             .into();
@@ -429,11 +444,17 @@ fn recovery_steps(url: &str) -> String {
         Ok(_) if std::fs::File::open(path).is_err() => {
             format!("make {shown} readable for this user, or run as the user who owns it")
         }
-        Ok(_) => format!(
-            "if another version of bursar wrote {shown}, run `bursar migrate` with the newest release. If the file is damaged, \
-             run `bursar doctor --fix`, which writes a new file from the journal if that is readable. Otherwise move {shown} \
-             and its -wal and -shm files away, and restore a backup with `bursar restore`"
-        ),
+        Ok(_) => {
+            let restore =
+                format!("move {shown} and its -wal and -shm files away, and restore a backup with `bursar restore`");
+            if tried {
+                return format!("Keep a copy of {shown}; if that reason cannot be removed, {restore}");
+            }
+            format!(
+                "if another version of bursar wrote {shown}, run `bursar migrate` with the newest release. If the file is damaged, run \
+                 `bursar doctor --fix`, which writes a new file from the journal if that is readable. Otherwise {restore}"
+            )
+        }
     }
 }
 

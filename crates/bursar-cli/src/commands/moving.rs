@@ -118,7 +118,7 @@ pub(crate) async fn run(args: Move, global: &GlobalArgs) -> Result<Exit, Problem
         out.note("the bytes of blobs were not moved: serve the target with the storage of the source, and set `blobs.directory` if the source \
              has no `blobs.*` settings, because the default depends on the database");
     }
-    match args.follow {
+    match report.switched {
         true => out.note("the source is read-only; if the target cannot be used, run `bursar move --abandon` with the same --from and --to"),
         false => out.note("the source was not changed: write to only one of the two databases from now on"),
     }

@@ -30,7 +30,8 @@ fn fill(url: &str) -> u64 {
 }
 
 fn segment_files(folder: &Path) -> Vec<PathBuf> {
-    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<_> = files.filter(|path| path.file_name().unwrap() != "bursar-probe").collect();
     files.sort();
     files
 }

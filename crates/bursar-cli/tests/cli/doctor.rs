@@ -119,6 +119,7 @@ fn doctor_writes_a_new_file_from_the_journal_of_a_damaged_one() {
     damage("bursar_journal");
     let lost = dir.run(&["doctor", "--fix"]).exits(1);
     assert!(lost.out.contains("backup") && !lost.out.contains("rebuilt from"), "{}", lost.out);
+    assert!(lost.out.contains("no new file was written: "), "{}", lost.out);
     assert!(!rebuilt.exists());
 }
 

@@ -29,7 +29,21 @@ fn a_database_moves_to_postgres_and_back() {
     let abandoned = dir.json(&["move", "--abandon", "--from", &server, "--to", back]);
     assert_eq!(abandoned["position"], 8);
     dir.run(&["verify", "--database", &server]).exits(0);
-    dir.problem(1, &["verify", "--database", back]);
+    let problem = dir.problem(1, &["verify", "--database", back]);
+    assert!(text(&problem["detail"]).contains("was abandoned; postgres://"), "{problem}");
+    // It is not damaged, so there is nothing to repair.
+    let doctor = dir.run(&["doctor", "--fix", "--component", "database", "--database", back]).exits(1);
+    assert!(doctor.out.contains("was abandoned") && !doctor.out.contains("what to do"), "{}", doctor.out);
+    assert!(!dir.0.path().join("back.db.rebuilt").exists());
+}
+
+#[test]
+fn a_move_through_a_pooler_names_the_url_that_it_needs() {
+    let dir = Workdir::ready();
+    let pooled = bursar_testkit::pooler().url(&bursar_testkit::fresh_database());
+    let refused = dir.problem(1, &["move", "--from", "sqlite://bursar-data/bursar.db", "--to", &pooled]);
+    let detail = text(&refused["detail"]);
+    assert!(detail.contains("the URL of the server itself") && !detail.contains("postgres.pooled"), "{detail}");
 }
 
 #[test]

@@ -18,6 +18,8 @@ pub(crate) const MOVED_FROM: &str = "moved_from";
 
 /// How the error of a trigger in a moved database begins. The place follows.
 const REFUSAL: &str = "bursar: this database was moved to ";
+/// The same in a database whose move was abandoned.
+const REFUSAL_ABANDONED: &str = "bursar: the move into this database was abandoned, from ";
 
 /// The SQLSTATE of that error on PostgreSQL.
 pub(crate) const REFUSAL_CODE: &str = "BM001";
@@ -33,12 +35,15 @@ pub(crate) struct Moving {
     pub(crate) schema: i64,
 }
 
-/// The database that this one was moved to.
+/// The database that is used in place of this one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Moved {
     pub(crate) to: String,
     /// The last position of the journal.
     pub(crate) position: i64,
+    /// Whether this one was the target of a move that was abandoned. The other one is its source.
+    #[serde(default)]
+    pub(crate) abandoned: bool,
 }
 
 /// The database that this one was moved from.
@@ -88,7 +93,7 @@ impl Marks {
             });
         }
         match &self.moved {
-            Some(Moved { to, .. }) => Err(moved_to(to, true)),
+            Some(moved) => Err(used_instead(&moved.to, moved.abandoned, true)),
             None => Ok(()),
         }
     }
@@ -99,21 +104,28 @@ pub(crate) fn mark(value: &impl Serialize) -> String {
 }
 
 /// Returns the message of the triggers in a database that was moved.
-pub(crate) fn refusal(to: &str) -> String {
-    format!("{REFUSAL}{to}")
+pub(crate) fn refusal(moved: &Moved) -> String {
+    format!("{}{}", if moved.abandoned { REFUSAL_ABANDONED } else { REFUSAL }, moved.to)
 }
 
 /// Returns the error for the message of a trigger, if it is one of a move.
 pub(crate) fn refused_write(message: &str) -> Option<StoreError> {
     // A write that this process cannot make, another one can: the caller retries, and reaches the new place when it is served.
-    message.strip_prefix(REFUSAL).map(|to| moved_to(to, false))
+    let refused = |prefix, abandoned| message.strip_prefix(prefix).map(|to| used_instead(to, abandoned, false));
+    refused(REFUSAL, false).or_else(|| refused(REFUSAL_ABANDONED, true))
 }
 
-fn moved_to(to: &str, permanent: bool) -> StoreError {
-    StoreError::Unavailable {
-        what: format!("this database was moved to {to} and is read-only"),
-        hint: "nothing was changed; use the new database, or end the move with `bursar move --abandon` if that cannot be used",
-        permanent,
-        source: None,
-    }
+fn used_instead(place: &str, abandoned: bool, permanent: bool) -> StoreError {
+    let (what, hint) = if abandoned {
+        (
+            format!("the move into this database was abandoned; {place} is used, and this one is read-only"),
+            "nothing was changed; use that database",
+        )
+    } else {
+        (
+            format!("this database was moved to {place} and is read-only"),
+            "nothing was changed; use the new database, or end the move with `bursar move --abandon` if that cannot be used",
+        )
+    };
+    StoreError::Unavailable { what, hint, permanent, source: None }
 }

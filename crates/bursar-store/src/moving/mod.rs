@@ -123,6 +123,8 @@ pub struct MoveReport {
     pub changed: u64,
     /// The passes of this run.
     pub passes: u32,
+    /// Whether the source is read-only now.
+    pub switched: bool,
     /// How long this run had kept the source read-only when the target could be used; `None` without a switch.
     pub pause: Option<Duration>,
     /// What both sides contain.
@@ -176,7 +178,7 @@ pub(crate) trait Side: Send + Sync {
     /// Fails if other processes may write. Keeps writers out until the guard ends.
     async fn lock(&self) -> Result<Box<dyn SourceLock>, StoreError>;
     /// Waits for running writers and makes the database read-only. Changes nothing and returns `None` if the journal does not end at
-    /// `expected`, if that is given.
+    /// `expected`, if that is given because a move into this database is abandoned.
     async fn switch(&self, to: &str, expected: Option<u64>) -> Result<Option<Moved>, StoreError>;
     /// Makes the database writable again.
     async fn switch_back(&self) -> Result<(), StoreError>;

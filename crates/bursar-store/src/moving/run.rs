@@ -223,10 +223,11 @@ impl Run<'_> {
                 // Another run may have opened the target meanwhile.
                 let marks = self.target.marks().await;
                 let mine = marks.map(|marks| marks.moving.is_some_and(|moving| moving.run == self.id));
-                match mine {
-                    Ok(true) => self.source.switch_back().await?,
-                    Ok(false) | Err(_) => self.note(&MoveStep::LeftSwitched),
+                if let Ok(true) = mine {
+                    self.source.switch_back().await?;
+                    return Ok(MoveReport { switched: false, ..failed? });
                 }
+                self.note(&MoveStep::LeftSwitched);
                 return failed;
             }
         };
@@ -281,6 +282,7 @@ impl Run<'_> {
             ended_before,
             changed: self.changed,
             passes: self.passes,
+            switched: self.source.marks().await?.moved.is_some(),
             pause: None,
             summaries,
             differences,

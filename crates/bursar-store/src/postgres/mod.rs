@@ -223,7 +223,7 @@ impl PostgresStore {
         let pool = servers.main.pool(options.connections.max(1), within, options.answer_within);
         let side_pool = servers.side().pool(2, within, options.answer_within);
         if let (Some(_), Some(direct)) = (&options.direct_url, &servers.direct) {
-            probe(direct, within).await?;
+            probe(direct, within).await.map_err(at_direct_url)?;
             check_same_database(&pool, &side_pool).await?;
         }
         Ok(PostgresStore {
@@ -300,6 +300,19 @@ async fn probe(server: &Server, within: Duration) -> Result<(), StoreError> {
         conn.close().await
     };
     tokio::time::timeout(within, probe).await.map_err(|_| no_answer(within))?.map_err(store_error)
+}
+
+/// Says that the error is about the direct URL.
+fn at_direct_url(error: StoreError) -> StoreError {
+    match error {
+        StoreError::Unavailable { what, permanent, source, .. } => StoreError::Unavailable {
+            what: format!("the server at postgres.direct_url cannot be used: {what}"),
+            hint: "nothing was changed; correct postgres.direct_url, or remove it to poll instead of listening",
+            permanent,
+            source,
+        },
+        other => other,
+    }
 }
 
 fn no_answer(within: Duration) -> StoreError {

@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::conn::Conn;
 use super::connection_watch::Tx;
-use super::error::{commit_error, store_error};
+use super::error::{POOLER_HINT, commit_error, store_error};
 use super::wall::Reach;
 use super::{PostgresOptions, PostgresStore, READ_COMMITTED, REBUILD_LOCK, SCHEMA_VERSION, migrate};
 use crate::error::StoreError;
@@ -54,7 +54,8 @@ impl PostgresSide {
         // Row-level security may apply to the owner, and a move reads and writes the rows of all tenants.
         let url = format!("{url}{separator}application_name={APPLICATION}&options[bursar.every_tenant]=on");
         let setup = Setup { migrate: true, ..setup };
-        let store = PostgresStore::connect(&url, setup, PostgresOptions::default()).await?;
+        let connected = PostgresStore::connect(&url, setup, PostgresOptions::default()).await;
+        let store = connected.map_err(through_pooler)?;
         Ok(PostgresSide { store: Arc::new(store), positions })
     }
 
@@ -179,8 +180,9 @@ impl Side for PostgresSide {
         if expected.is_some_and(|expected| expected != end.position()) {
             return Ok(None);
         }
-        let moved = Moved { position: i64::try_from(end.position()).unwrap_or(i64::MAX), to: to.to_owned() };
-        let message = marks::refusal(to).replace('\'', "''");
+        let position = i64::try_from(end.position()).unwrap_or(i64::MAX);
+        let moved = Moved { position, to: to.to_owned(), abandoned: expected.is_some() };
+        let message = marks::refusal(&moved).replace('\'', "''");
         let mut sql = format!(
             "CREATE OR REPLACE FUNCTION bursar.refuse_moved() RETURNS trigger LANGUAGE plpgsql AS $moved$
              BEGIN RAISE EXCEPTION USING ERRCODE = '{}', MESSAGE = '{message}'; END $moved$;",
@@ -219,6 +221,18 @@ impl Side for PostgresSide {
 
     async fn close(&self) {
         self.store.close().await;
+    }
+}
+
+/// Names what a move needs, if a pooler answers.
+fn through_pooler(error: StoreError) -> StoreError {
+    match error {
+        StoreError::Unavailable { what, hint: POOLER_HINT, permanent, source } => {
+            let hint =
+                "nothing was changed; a move needs the URL of the server itself, such as that of postgres.direct_url";
+            StoreError::Unavailable { what, hint, permanent, source }
+        }
+        other => other,
     }
 }
 

@@ -42,8 +42,13 @@ impl Chain {
         if head.previous != self.digest {
             return Err(SegmentError::BrokenChain { expected: self.digest, found: head.previous });
         }
-        self.next = head.last + 1;
-        self.digest = digest;
+        self.skip(head.last, digest);
         Ok(())
+    }
+
+    /// Adds a segment of which only its last position and its digest are known, so that the one after it can be checked.
+    pub fn skip(&mut self, last: u64, digest: Sha256Digest) {
+        self.next = last + 1;
+        self.digest = digest;
     }
 }

@@ -64,7 +64,7 @@ use self::change_counter::ChangeCounter;
 use self::connection::open_reader;
 use self::error::store_error;
 use self::files::Files;
-pub use self::salvage::{archived_segments, salvage, set_clock_back};
+pub use self::salvage::{archived_segments, is_part_of_move, salvage, set_clock_back};
 use self::writer::{Counters, Handle, Shared, Writer};
 use crate::clock::SystemClock;
 use crate::codec::Budgets;

@@ -179,8 +179,9 @@ impl Side for SqliteSide {
             if expected.is_some_and(|expected| expected != end.position()) {
                 return Ok(None);
             }
-            let moved = Moved { position: i64::try_from(end.position()).unwrap_or(i64::MAX), to };
-            let message = marks::refusal(&moved.to).replace('\'', "''");
+            let position = i64::try_from(end.position()).unwrap_or(i64::MAX);
+            let moved = Moved { position, to, abandoned: expected.is_some() };
+            let message = marks::refusal(&moved).replace('\'', "''");
             for (table, write) in watched() {
                 let sql = format!(
                     "CREATE TRIGGER IF NOT EXISTS {} BEFORE {write} ON bursar_{table}
@@ -254,7 +255,7 @@ fn has_tables(conn: &Connection) -> Result<bool, StoreError> {
     conn.query_row(sql, [], |row| row.get(0)).map_err(store_error)
 }
 
-fn read_marks(conn: &Connection) -> Result<Marks, StoreError> {
+pub(super) fn read_marks(conn: &Connection) -> Result<Marks, StoreError> {
     if !has_tables(conn)? {
         return Ok(Marks::default());
     }

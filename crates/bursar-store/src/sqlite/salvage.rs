@@ -18,6 +18,7 @@ use crate::segment::Segment;
 use crate::sqlite::SqliteStore;
 use crate::sqlite::archive;
 use crate::sqlite::error::store_error;
+use crate::sqlite::moving::read_marks;
 use crate::store::{Archive, ArchivedRows, Maintain, Setup};
 
 /// The tables that cannot be rebuilt, with their columns.
@@ -26,6 +27,16 @@ const COPIED: [(&str, &str); 2] =
 
 /// The tables of the archive, which a file of an earlier version does not have.
 const ARCHIVE: [(&str, &str); 1] = [("bursar_journal_segments", archive::COLUMNS)];
+
+/// Whether a file is a part of a move and may not be used. False if its tables cannot be read.
+pub fn is_part_of_move(file: &Path) -> bool {
+    open_damaged(file).is_ok_and(|conn| part_of_move(&conn).is_some())
+}
+
+fn part_of_move(conn: &Connection) -> Option<StoreError> {
+    // Marks that are damaged must not keep the journal from being saved.
+    read_marks(conn).ok()?.check().err()
+}
 
 /// Returns the archived segments that a damaged file lists.
 pub fn archived_segments(damaged: &Path) -> Result<Vec<Segment>, StoreError> {
@@ -104,6 +115,9 @@ async fn make(
             permanent: true,
             source: None,
         });
+    }
+    if let Some(error) = part_of_move(&open_damaged(from)?) {
+        return Err(error);
     }
     let made = fill(from, to, setup, clock, archived).await;
     if made.is_err() {

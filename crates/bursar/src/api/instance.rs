@@ -14,7 +14,7 @@ use bursar_core::name::{Name, Scope, Tenant};
 use bursar_core::refusal::Invalid;
 use bursar_core::request::Request;
 use bursar_core::time::{Span, Time};
-use bursar_store::sqlite::{archived_segments, salvage, set_clock_back};
+use bursar_store::sqlite::{archived_segments, is_part_of_move, salvage, set_clock_back};
 use bursar_store::{Clock, Health, Overdue, PostgresStore, Report, Setup, SqliteStore, Store, StoreError};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
@@ -241,6 +241,12 @@ impl Bursar {
     /// Verifies that the stored balances equal the sums of holds and postings.
     pub async fn verify(&self) -> Result<Report, Error> {
         Ok(self.inner.store.verify().await?)
+    }
+
+    /// Whether a SQLite file was moved to another database, or a move into it has not ended. Such a file is not damaged and cannot be
+    /// opened.
+    pub fn is_part_of_move(file: impl AsRef<Path>) -> bool {
+        is_part_of_move(file.as_ref())
     }
 
     /// Creates a new SQLite database from the journal of a damaged one, which is only read; returns the number of events.

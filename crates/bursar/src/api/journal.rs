@@ -228,7 +228,7 @@ impl Journal<'_> {
         Ok(self.0.inner.journal.status().await?)
     }
 
-    /// Fails if the archive cannot be reached, or its last segment is not there or is damaged.
+    /// Fails if the archive cannot be written, or its last segment is not there or is damaged. Writes a small file to the archive.
     pub async fn reach_archive(&self) -> Result<(), Error> {
         Ok(self.0.inner.journal.reach().await?)
     }

@@ -6,10 +6,12 @@ use bursar_store::segment::Chain;
 use bursar_store::{Segment, StoreError};
 
 use super::reader::{gap, read_whole};
-use super::{JournalReader, bad_segment, not_configured, unreachable};
+use super::{ArchivePlace, JournalReader, PROBE, bad_segment, not_configured, unreachable};
 
 /// The rows of the table that are read at once.
 const PAGE: usize = 200;
+/// The bad segments that an error describes.
+const NAMED_MAX: usize = 20;
 
 /// What a check of the journal has proved.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,7 +35,8 @@ pub struct JournalProof {
 }
 
 impl JournalReader {
-    /// Reads every segment and every row of the table. Fails if one is missing, damaged or out of place.
+    /// Reads every segment and every row of the table. Fails if one is missing, damaged or out of place; the error names every such
+    /// segment.
     pub(crate) async fn prove(&self) -> Result<JournalProof, StoreError> {
         let segments = self.segments().await?;
         let mut proof = JournalProof::default();
@@ -41,24 +44,28 @@ impl JournalReader {
             let options = self.options().ok_or_else(|| not_configured(first))?;
             let place = &*options.place;
             let mut chain = Chain::of(self.store().database_id().await?);
+            let mut bad = Vec::new();
             for segment in &segments {
-                let (head, rows) = read_whole(segment, place).await?;
-                let follows = chain.follow(&head, segment.digest);
-                follows.map_err(|error| bad_segment(&segment.name(), place, &error))?;
-                if (head.first, head.last, rows.len() as u64) != (segment.first, segment.last, segment.rows) {
-                    return Err(gap(segment.first, segment.last + 1));
+                match prove_segment(segment, place, &mut chain).await {
+                    Ok(()) => {}
+                    Err(error) if is_permanent(&error) => {
+                        bad.push(error);
+                        chain.skip(segment.last, segment.digest);
+                    }
+                    Err(error) => return Err(error),
                 }
                 proof.segments += 1;
                 proof.bytes += segment.bytes;
                 proof.archived_rows += segment.rows;
             }
+            fail_with(bad)?;
             proof.archived = chain.next() - 1;
             proof.digest = Some(chain.digest().to_string());
         }
         if let Some(options) = self.options() {
             let known: BTreeSet<String> = segments.iter().map(Segment::name).collect();
             let files = options.place.list().await.map_err(|error| unreachable("list", &*options.place, error))?;
-            proof.unknown_files = files.into_iter().filter(|name| !known.contains(name)).collect();
+            proof.unknown_files = files.into_iter().filter(|name| !known.contains(name) && name != PROBE).collect();
         }
         self.prove_table(&mut proof).await?;
         Ok(proof)
@@ -82,4 +89,36 @@ impl JournalReader {
             }
         }
     }
+}
+
+/// Reads a segment, and checks that it follows the one before it.
+async fn prove_segment(segment: &Segment, place: &dyn ArchivePlace, chain: &mut Chain) -> Result<(), StoreError> {
+    let (head, rows) = read_whole(segment, place).await?;
+    chain.follow(&head, segment.digest).map_err(|error| bad_segment(&segment.name(), place, &error))?;
+    if (head.first, head.last, rows.len() as u64) != (segment.first, segment.last, segment.rows) {
+        return Err(gap(segment.first, segment.last + 1));
+    }
+    Ok(())
+}
+
+/// Whether it stays so until the archive or the database is repaired.
+fn is_permanent(error: &StoreError) -> bool {
+    matches!(error, StoreError::Corrupt { .. } | StoreError::Unavailable { permanent: true, .. })
+}
+
+/// Fails with an error that names all bad segments, if there are any.
+fn fail_with(mut bad: Vec<StoreError>) -> Result<(), StoreError> {
+    if bad.len() < 2 {
+        return bad.pop().map_or(Ok(()), Err);
+    }
+    let named = bad.iter().take(NAMED_MAX).map(|error| match error {
+        StoreError::Unavailable { what, .. } => what.clone(),
+        other => other.to_string(),
+    });
+    let mut what = format!("{} segments cannot be used: {}", bad.len(), named.collect::<Vec<_>>().join("; "));
+    if bad.len() > NAMED_MAX {
+        what.push_str(&format!("; and {} more", bad.len() - NAMED_MAX));
+    }
+    let hint = "nothing was changed; restore the files from a copy of the archive";
+    Err(StoreError::Unavailable { what, hint, permanent: true, source: None })
 }

@@ -27,6 +27,9 @@ pub(crate) use self::step::{ArchiveCounters, preview, step, step_all};
 pub use self::step::{ArchiveCounts, Archived};
 pub(crate) use self::undo::undo;
 
+/// The name of the file that is written to see whether an archive can be written. It stays there, because a place deletes nothing.
+const PROBE: &str = "bursar-probe";
+
 /// Where and when the journal is archived.
 #[derive(Clone, Debug)]
 pub struct ArchiveOptions {
@@ -87,6 +90,16 @@ fn unreachable(name: &str, place: &dyn ArchivePlace, error: std::io::Error) -> S
         what: format!("segment {name} of the journal {reason} in {}", place.describe()),
         hint: "nothing was changed; check the setting `journal.archive`, and that the archive can be reached",
         permanent,
+        source: Some(error.into()),
+    }
+}
+
+/// The error for a place that cannot be written.
+fn not_writable(place: &dyn ArchivePlace, error: std::io::Error) -> StoreError {
+    StoreError::Unavailable {
+        what: format!("the archive of the journal in {} cannot be written: {error}", place.describe()),
+        hint: "nothing was changed; check the setting `journal.archive`, and that this user may write there",
+        permanent: false,
         source: Some(error.into()),
     }
 }

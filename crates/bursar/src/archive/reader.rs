@@ -9,12 +9,17 @@ use bursar_store::segment::{self, Head, decode_block};
 use bursar_store::{ArchivedRow, ArchivedRows, ArchivedSender, Journaled, Segment, SegmentError, Store, StoreError};
 use tokio::task::JoinHandle;
 
-use super::{ArchiveCounters, ArchiveOptions, ArchivePlace, ArchiveStatus, bad_segment, not_configured, unreachable};
+use super::{
+    ArchiveCounters, ArchiveOptions, ArchivePlace, ArchiveStatus, PROBE, bad_segment, not_configured, not_writable,
+    unreachable,
+};
 
 /// The heads that are kept. A head has some kilobytes.
 const HEADS_KEPT: usize = 64;
 /// The decoded blocks that are kept.
 const BLOCKS_KEPT: usize = 8;
+/// How often rows are looked for in the table and in segments, while they are moved between the two.
+const LOOKS_MAX: u32 = 4;
 /// The segments that one query lists.
 const SEGMENTS_PAGE: usize = 1_000;
 
@@ -54,16 +59,18 @@ impl JournalReader {
     /// before the end, but is not empty.
     pub(crate) async fn list(&self, after: u64, limit: usize) -> Result<Vec<Journaled>, StoreError> {
         let mut page = self.store.list_journal(after, limit).await?;
+        let mut looks = LOOKS_MAX;
         // The last row is never archived, so a page that begins later shows that the rows before it are.
-        if let Some(until) = begins_later(&page, after) {
+        while let Some(until) = begins_later(&page, after) {
             if let Some(archived) = self.list_archived(after, limit).await? {
                 return Ok(archived);
             }
-            // The segment may have been put back into the table meanwhile.
-            page = self.store.list_journal(after, limit).await?;
-            if begins_later(&page, after).is_some() {
+            looks -= 1;
+            if looks == 0 {
                 return Err(gap(after + 1, until));
             }
+            // The segment may have been put back into the table meanwhile, and archived again before the next look.
+            page = self.store.list_journal(after, limit).await?;
         }
         for (one, next) in page.iter().zip(page.iter().skip(1)) {
             let end = one.position + one.batch.count() as u64;
@@ -153,15 +160,16 @@ impl JournalReader {
         self.store.rebuild_from(rows).await
     }
 
-    /// Fails if the archive cannot be reached, or the last segment is not there.
+    /// Fails if the archive cannot be written, or the last segment is not there.
     pub(crate) async fn reach(&self) -> Result<(), StoreError> {
-        match (self.store.last_segment().await?, &self.options) {
-            (Some(last), _) => self.read_head(&last).await.map(drop),
-            (None, Some(ArchiveOptions { place, .. })) => {
-                place.list().await.map(drop).map_err(|error| unreachable("list", &**place, error))
-            }
-            (None, None) => Ok(()),
+        if let Some(last) = self.store.last_segment().await? {
+            self.read_head(&last).await?;
         }
+        if let Some(ArchiveOptions { place, .. }) = &self.options {
+            let bytes = b"Written by `bursar doctor` to see whether this archive can be written.\n".to_vec();
+            place.put(PROBE, bytes).await.map_err(|error| not_writable(&**place, error))?;
+        }
+        Ok(())
     }
 
     /// Returns the state of the archive.

@@ -18,6 +18,7 @@ on_both_engines! {
     a_process_may_end_between_any_two_steps,
     damage_of_the_archive_is_named_and_never_a_gap,
     without_the_archive_its_rows_are_an_error,
+    an_archive_that_cannot_be_written_is_reported,
     maintenance_archives_rows_in_the_background,
     two_nodes_archive_each_row_once,
 }
@@ -268,6 +269,26 @@ async fn damage_of_the_archive_is_named_and_never_a_gap(place: Place) {
         files.with_files(|files| files.insert(name.clone(), whole.clone()));
         fresh.journal().prove().await.unwrap();
     }
+    let names = [first.name(), name];
+    files.with_files(|files| names.iter().for_each(|name| drop(files.remove(name))));
+    let error = again(&home, Some(&files)).await.journal().prove().await.unwrap_err().to_string();
+    assert!(error.starts_with("2 segments") && names.iter().all(|name| error.contains(name)), "{error}");
+}
+
+async fn an_archive_that_cannot_be_written_is_reported(place: Place) {
+    let folder = tempfile::tempdir().unwrap();
+    // A file is where the directory should be, which no user can write to.
+    let path = folder.path().join("journal");
+    std::fs::write(&path, "").unwrap();
+    let home = place
+        .in_folder(folder.path())
+        .open_with(|options| options.archive(ArchiveOptions::at(DirectoryPlace::new(&path))))
+        .await;
+    let error = home.bursar.journal().reach_archive().await.unwrap_err().to_string();
+    assert!(error.contains("cannot be written") && error.contains("journal.archive"), "{error}");
+    std::fs::remove_file(&path).unwrap();
+    home.bursar.journal().reach_archive().await.unwrap();
+    assert_eq!(home.bursar.journal().prove().await.unwrap().unknown_files, Vec::<String>::new());
 }
 
 async fn without_the_archive_its_rows_are_an_error(place: Place) {

@@ -75,7 +75,7 @@ async fn a_switch_can_be_taken_back(from: Place) {
     source.ledger().post("team", 1).await.unwrap();
     source.close().await;
     let refused = to.refusal().await;
-    assert!(refused.contains("was moved to"), "{refused}");
+    assert!(refused.contains("the move into this database was abandoned"), "{refused}");
     let nothing = Bursar::abandon_move(&from.url, Some(&to.url)).await.unwrap_err().to_string();
     assert!(nothing.contains("was not moved"), "{nothing}");
     // Another database can be the target of the next move.
