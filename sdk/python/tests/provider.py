@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import struct
 import threading
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -40,8 +42,18 @@ class Provider:
         self._every = every
         self._lock = threading.Lock()
         self.before_answer: Callable[[], None] = lambda: None
+        self.files: dict[str, bytes] = {}
+        """The files that were uploaded, by id."""
+        self.batches: dict[str, Json] = {}
+        """The batches that were created, as a test changes them."""
+        self.results: dict[str, list[Json]] = {}
+        """The results of batches of Anthropic."""
         self._server = FakeServer(self._reply)
         self.url = self._server.url
+
+    @property
+    def requests(self) -> list[FakeRequest]:
+        return self._server.requests
 
     @property
     def bodies(self) -> list[Json]:
@@ -58,6 +70,11 @@ class Provider:
             return None
         if isinstance(fault, int):
             return fault, {"content-type": "application/json"}, b'{"error":{"message":"a fault","type":"x"}}'
+        path = request.path.partition("?")[0]
+        if "/files" in path:
+            return self._file(request, path)
+        if "/batches" in path:
+            return self._batch(request, path, cut=fault == "cut")
         body: Json = json.loads(request.body)
         openai = request.path.endswith("/chat/completions")
         responses = request.path.endswith("/responses")
@@ -69,6 +86,32 @@ class Provider:
             return lambda handler: stream(handler, events, cut=fault == "cut")
         answer = openai_answer(usage) if openai else anthropic_answer(usage)
         return 200, {"content-type": "application/json"}, json.dumps(answer).encode()
+
+    def _file(self, request: FakeRequest, path: str) -> Any:
+        """Stores an upload, or returns the content of one."""
+        if request.method == "GET":
+            content = self.files.get(path.split("/")[-2])
+            return (404, {}, b"{}") if content is None else (200, {}, content)
+        boundary = re.findall('boundary="?([^";]+)', request.headers["content-type"])[0].encode()
+        part = next(part for part in request.body.split(b"--" + boundary) if b'name="file"' in part)
+        name = f"file-{len(self.files) + 1}"
+        self.files[name] = part.partition(b"\r\n\r\n")[2].removesuffix(b"\r\n")
+        return answer_json({"id": name, "object": "file", "bytes": 1, "created_at": 1, "filename": "f"})
+
+    def _batch(self, request: FakeRequest, path: str, *, cut: bool) -> Any:
+        name = path.partition("/batches")[2].strip("/").split("/")[0]
+        if request.method == "POST" and not name:
+            # All providers of a test run share a server of Bursar, which knows batches by their ids.
+            name, body = f"batch_{uuid.uuid4().hex}", json.loads(request.body)
+            made = anthropic_batch(name, body, self.url) if "/messages/" in path else openai_batch(name, body)
+            self.batches[name] = made
+            return answer_json(made)
+        if not name:
+            return answer_json({"object": "list", "data": list(self.batches.values()), "has_more": False})
+        if path.endswith("/results"):
+            lines = [json.dumps(line) + "\n" for line in self.results[name]]
+            return lambda handler: stream(handler, lines, cut=cut, kind="application/x-jsonl")
+        return answer_json(self.batches[name])
 
     def _response(self, usage: Json | None) -> Any:
         used = usage and {"input_tokens": 20, "output_tokens": 10, "total_tokens": 30}
@@ -87,10 +130,36 @@ class Provider:
         return 200, {"content-type": "application/json"}, json.dumps(answer).encode()
 
 
-def stream(handler: Any, events: list[str], *, cut: bool) -> None:
-    """Sends server-sent events in chunks; with `cut` the connection is reset after two of them."""
+def answer_json(answer: Json) -> Any:
+    return 200, {"content-type": "application/json"}, json.dumps(answer).encode()
+
+
+def openai_batch(name: str, body: Json) -> Json:
+    return {"id": name, "object": "batch", "created_at": 1, "status": "validating", **body}
+
+
+def anthropic_batch(name: str, body: Json, url: str) -> Json:
+    return {
+        "id": name,
+        "type": "message_batch",
+        "processing_status": "in_progress",
+        "request_counts": {
+            "processing": len(body["requests"]),
+            "succeeded": 0,
+            "errored": 0,
+            "canceled": 0,
+            "expired": 0,
+        },
+        "created_at": "2026-01-01T00:00:00Z",
+        "expires_at": "2026-01-02T00:00:00Z",
+        "results_url": f"{url}/v1/messages/batches/{name}/results",
+    }
+
+
+def stream(handler: Any, events: list[str], *, cut: bool, kind: str = "text/event-stream") -> None:
+    """Sends events or lines in chunks; with `cut` the connection is reset after two of them."""
     handler.send_response(200)
-    handler.send_header("content-type", "text/event-stream")
+    handler.send_header("content-type", kind)
     handler.send_header("transfer-encoding", "chunked")
     handler.end_headers()
     for number, event in enumerate(events):

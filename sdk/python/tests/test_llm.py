@@ -457,6 +457,7 @@ def test_prices() -> None:
     assert mini is not None
     assert mini.of(Tokens(input=1_000_000, cached_input=1_000_000, output=1_000_000)) == 250_000 + 25_000 + 2_000_000
     assert mini.of(Tokens(input=1)) == 1
+    assert (mini.batch, Price(1, 1).batch) == (0.5, 1)
     assert table("gpt-4o-2024-05-13") != table("gpt-4o-2024-08-06") == table("gpt-4o")
     assert table("unknown") is None
     large = table("gpt-5.4")

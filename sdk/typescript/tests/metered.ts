@@ -31,6 +31,7 @@ export function withServers(): void {
     provider.faults = [];
     provider.billed = 0;
     provider.calls.length = 0;
+    provider.batches.clear();
     await budget(1_000_000_000);
   });
 }

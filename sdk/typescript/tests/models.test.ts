@@ -311,8 +311,6 @@ describe('Anthropic', () => {
     await lastSettledAs('usage');
     const pdf = { type: 'document' as const, source: { type: 'base64' as const, media_type: 'application/pdf' as const, data: 'AAAA' } };
     await assert.rejects(anthropic().messages.create({ ...askClaude, messages: [{ role: 'user', content: [pdf] }] }), UnboundedCallError);
-    const batch = { requests: [{ custom_id: 'a', params: askClaude }] };
-    await assert.rejects(anthropic().messages.batches.create(batch), UnboundedCallError);
     await budget((await balance()).posted ?? 0);
     provider.calls.length = 0;
     await assert.rejects(anthropic().messages.create(askClaude), RefusedError);
@@ -392,6 +390,18 @@ describe('within a job', () => {
     assert.equal(provider.calls.length, 1);
   });
 
+  test('a batch is refused, because it outlives the attempt', async () => {
+    const batch = { requests: [{ custom_id: 'a', params: askClaude }] };
+    const created = { input_file_id: 'file-1', endpoint: '/v1/chat/completions', completion_window: '24h' } as const;
+    const outlives = (error: unknown) => error instanceof UnboundedCallError && /outlives the attempt/.test(error.message);
+    await run([{ scope, amount: 100_000 }], async (ctx) => {
+      await assert.rejects(client({ ctx }).batches.create(created), outlives);
+      const claude = wrapAnthropic(new Anthropic({ apiKey: 'k', baseURL: provider.url }), { ctx });
+      await assert.rejects(claude.messages.batches.create(batch), outlives);
+    });
+    assert.deepEqual([provider.batches.created.size, provider.batches.reads.length], [0, 0]);
+  });
+
   test('a job without a hold pays for nothing', async () => {
     await run([], (ctx) => assert.rejects(client({ ctx }).chat.completions.create(ask), isArgumentError));
     assert.equal(provider.calls.length, 0);
@@ -407,8 +417,8 @@ function isArgumentError(error: unknown): boolean {
 test('prices: dated names, cached and reasoning tokens, long requests', () => {
   assert.deepEqual(priceOf('gpt-4o-2024-08-06'), PRICES.models['gpt-4o']);
   assert.deepEqual(priceOf('claude-sonnet-4-5-20250929'), PRICES.models['claude-sonnet-4-5']);
-  const file = { version: '1', models: { m: { input: 1, cached_input: 2, cache_write: 3, cache_write_1h: 4, output: 5 } } };
-  assert.deepEqual(priceOf('m', file), { input: 1, cachedInput: 2, cacheWrite: 3, cacheWriteLong: 4, output: 5 });
+  const file = { version: '1', models: { m: { input: 1, cached_input: 2, cache_write: 3, cache_write_1h: 4, output: 5, batch: 0.5 } } };
+  assert.deepEqual(priceOf('m', file), { input: 1, cachedInput: 2, cacheWrite: 3, cacheWriteLong: 4, output: 5, batch: 0.5 });
   assert.throws(() => priceOf('gpt-4o-audio-preview'), UnknownPriceError);
   assert.throws(() => priceOf('constructor'), UnknownPriceError);
   const price = { input: 1_000_000, cachedInput: 100_000, cacheWrite: 1_250_000, output: 2_000_000, reasoning: 3_000_000 };

@@ -4,6 +4,8 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { costOf, priceOf } from '../src/models/index.js';
+import { BatchService } from './provider_batches.js';
+import { CACHED, INPUT, OUTPUT, REASONING } from './provider_tokens.js';
 
 /** What goes wrong with a request: an error status, a stream that is cut, an answer without usage, a connection that is closed. */
 export type Fault = 429 | 500 | 'cut' | 'no usage' | 'closed' | 'error event';
@@ -13,15 +15,12 @@ export interface ProviderCall {
   body: Record<string, unknown>;
 }
 
-/** The tokens of every answer. */
-const INPUT = 120;
-const CACHED = 20;
-const OUTPUT = 40;
-const REASONING = 10;
 const WORDS = ['The', ' harbour', ' is', ' quiet', ' at', ' dawn', '.'];
 
 export class Provider {
   readonly calls: ProviderCall[] = [];
+  /** Files and batches. Their requests are no `calls`. */
+  readonly batches = new BatchService(() => this.url);
   /** The faults of the next requests. */
   faults: (Fault | undefined)[] = [];
   /** What the provider bills for the answers that it has completed, in micro-dollars. */
@@ -44,17 +43,28 @@ export class Provider {
   }
 
   private async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    let text = '';
-    for await (const part of request.setEncoding('utf8')) text += part;
+    const parts: Buffer[] = [];
+    for await (const part of request) parts.push(part);
     const path = request.url ?? '';
-    const body = JSON.parse(text || '{}');
-    this.calls.push({ path, body });
+    const sent = Buffer.concat(parts);
+    const reading = await this.batches.read(request, sent);
+    if (reading) {
+      response.writeHead(reading.status, { 'content-type': reading.type });
+      for await (const chunk of reading.body) response.write(chunk);
+      return void response.end();
+    }
+    const body = JSON.parse(sent.toString() || '{}');
+    const creating = this.batches.creates(request);
+    if (!creating) this.calls.push({ path, body });
     const fault = this.faults.shift();
     await this.barrier;
     if (fault === 'closed') return void response.destroy();
     if (typeof fault === 'number') {
       const headers = { 'content-type': 'application/json', 'retry-after-ms': '1' };
       return void response.writeHead(fault, headers).end(JSON.stringify({ type: 'error', error: { type: 'fault', message: `fault ${fault}` } }));
+    }
+    if (creating) {
+      return void response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(this.batches.create(creating, body)));
     }
     const format = path.endsWith('/messages')
       ? anthropic

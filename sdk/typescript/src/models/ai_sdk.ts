@@ -1,11 +1,9 @@
 /** Middleware for the Vercel AI SDK. */
 
+import { isObject, type Json, list, number, stringBytes } from './json.js';
 import { Measure, serverToolCost, UnboundedCallError } from './measure.js';
 import { type CallBound, Meter, type MeteredCall, type MeterOptions, type PartialUsage } from './meter.js';
-import { isObject, list, number, stringBytes } from './openai.js';
 import type { TokenUsage } from './prices.js';
-
-type Json = Record<string, unknown>;
 
 /** What the middleware reads of a call. */
 interface CallParams {

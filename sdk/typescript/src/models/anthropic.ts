@@ -1,9 +1,10 @@
-/** The wire format of Anthropic: messages. */
+/** The wire format of Anthropic: messages. `anthropic_batches.ts` has its batches. */
 
+import { AnthropicBatches } from './anthropic_batches.js';
+import { isObject, type Json, list, number, stringBytes } from './json.js';
 import { Measure, serverToolCost, UnboundedCallError } from './measure.js';
 import type { Meter, MeterOptions, PartialUsage } from './meter.js';
-import { meterFetch, type Plan, type UsageReader, wrapClient } from './metered_fetch.js';
-import { isObject, list, number, stringBytes } from './openai.js';
+import { meterFetch, type Plan, type UsageReader, type WireFormat, wrapClient } from './metered_fetch.js';
 import type { TokenUsage } from './prices.js';
 
 /** Returns a copy of an Anthropic client whose calls cannot overspend. Calls of the original client are not metered.
@@ -12,18 +13,21 @@ import type { TokenUsage } from './prices.js';
  * const anthropic = wrapAnthropic(new Anthropic(), { bursar, scope: 'agent:7' });
  * ``` */
 export function wrapAnthropic<C extends object>(client: C, options: MeterOptions): C {
-  return wrapClient(client, anthropicWire, options);
+  return wrapClient(client, ANTHROPIC, options);
 }
 
 /** Returns a `fetch` that meters calls in the wire format of Anthropic, for any package that takes one. */
 export function anthropicFetch(options: MeterOptions, inner: typeof fetch = (input, init) => globalThis.fetch(input, init)): typeof fetch {
-  return meterFetch(anthropicWire, options, inner);
+  return meterFetch(ANTHROPIC, options, inner);
 }
 
-type Json = Record<string, unknown>;
+const ANTHROPIC: WireFormat = {
+  wire: anthropicWire,
+  batches: (meter) => new AnthropicBatches(meter, anthropicWire, () => new AnthropicUsage()),
+};
 
 export function anthropicWire(method: string, path: string, body: unknown, meter: Meter): Plan | undefined {
-  if (method !== 'POST' || path.endsWith('/count_tokens') || path.endsWith('/cancel')) return undefined;
+  if (method !== 'POST' || path.endsWith('/count_tokens') || path.endsWith('/cancel') || path.endsWith('/files')) return undefined;
   if (!path.endsWith('/messages') || !isObject(body) || typeof body.model !== 'string') {
     throw new UnboundedCallError(`calls of ${path} are not metered`);
   }
@@ -44,6 +48,7 @@ export function anthropicWire(method: string, path: string, body: unknown, meter
     model,
     inputTokens: measure.tokens(),
     outputTokens: most,
+    limited: typeof body.max_tokens === 'number',
     extra: serverToolCost(tools.map((tool) => String(tool.type ?? 'custom')).filter(runsAtProvider), meter.options),
     body: { ...body, max_tokens: most },
     usage: new AnthropicUsage(),

@@ -2,6 +2,7 @@
 
 export { type BursarMiddleware, bursarMiddleware } from './ai_sdk.js';
 export { anthropicFetch, wrapAnthropic } from './anthropic.js';
+export type { BatchHolds } from './batches.js';
 export { meterChatModel } from './langchain.js';
 export { type Bounds, IMAGE_TOKENS, ITEM_TOKENS, REQUEST_TOKENS, type Tokenizer, UnboundedCallError } from './measure.js';
 export type { MeterOptions, Payer, SettledCall } from './meter.js';

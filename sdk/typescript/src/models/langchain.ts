@@ -1,11 +1,9 @@
 /** A wrapper for chat models of LangChain. */
 
 import { ArgumentError } from '../errors.js';
+import { isObject, type Json, list, number, stringBytes } from './json.js';
 import { Measure, UnboundedCallError } from './measure.js';
 import { type CallBound, Meter, type MeteredCall, type MeterOptions, type PartialUsage } from './meter.js';
-import { isObject, list, number, stringBytes } from './openai.js';
-
-type Json = Record<string, unknown>;
 
 /** What the wrapper uses of a chat model. */
 interface ChatModel {

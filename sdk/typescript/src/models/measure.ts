@@ -17,7 +17,8 @@ export const IMAGE_TOKENS = 16_384;
 export class UnboundedCallError extends BursarError {
   override name = 'UnboundedCallError';
 
-  constructor(what: string) {
+  /** @param what What has no bound. */
+  constructor(readonly what: string) {
     super(`the cost of this call has no bound: ${what}; nothing was sent`);
   }
 }

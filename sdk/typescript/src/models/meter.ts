@@ -2,7 +2,9 @@
 
 import type { Bursar } from '../client.js';
 import { ArgumentError, RefusedError } from '../errors.js';
+import type { Hold } from '../hold.js';
 import type { JobContext } from '../worker/context.js';
+import type { BatchHolds } from './batches.js';
 import type { Bounds } from './measure.js';
 import { boundOf, costOf, type Price, type Prices, priceOf, type TokenUsage } from './prices.js';
 
@@ -33,20 +35,25 @@ export type MeterOptions = Payer &
     unfinished?: 'bound' | 'received';
     /** The time to live of a hold; default: 15 minutes. */
     ttlMs?: number;
+    /** The time to live of the hold of a batch; default: 26 hours. The `ttl_max` of a budget, by default one hour, lowers it. */
+    batchTtlMs?: number;
+    /** Remembers the holds of Anthropic's batches; default: the memory of this process. Pass your own if another process reads the results. */
+    batchHolds?: BatchHolds;
     /** Is told of every settled call. */
     onSettled?: (call: SettledCall) => void;
     /** Is told if settling failed. The hold then expires, and its bound is charged. Default: `console.warn`. */
     onError?: (error: unknown) => void;
   };
 
-/** A call that was settled. */
+/** A call or a batch that was settled. */
 export interface SettledCall {
+  /** The model; `batch` for a batch of several models. */
   model: string;
   /** The units that were held. */
   bound: number;
   /** The units that were charged. */
   cost: number;
-  /** `usage`: by the usage in the answer; `unfinished`: without it; `released`: the provider did not run the call. */
+  /** `usage`: by the usage in the answer; `unfinished`: without it; `released`: the provider did not run it. */
   by: 'usage' | 'unfinished' | 'released';
 }
 
@@ -95,13 +102,33 @@ export class Meter {
     return held;
   }
 
-  private async holdTicket(bound: number): Promise<Ticket> {
-    const { bursar, scope, ttlMs = TTL_MS } = this.options as Extract<MeterOptions, { bursar: Bursar }>;
+  /** Places a hold of its own. If this process dies, the provider may have run the call: the bound is charged, because the real cost is lost. */
+  placeHold(bound: number, ttlMs: number): Promise<Hold> {
+    const { bursar, scope } = this.options as Extract<MeterOptions, { bursar: Bursar }>;
     const charges = [scope].flat().map((scope) => ({ scope, amount: bound }));
-    // If this process dies, the provider may have run the call: the bound is charged, because the real cost is lost.
-    const hold = await bursar.hold(charges, { ttlMs, onExpiry: { charge: bound } });
+    return bursar.hold(charges, { ttlMs, onExpiry: { charge: bound } });
+  }
+
+  /** Settles units by `write`, and reports it. The answer of the provider is not lost if that fails: the hold expires and charges its bound. */
+  async settle(settled: SettledCall, write: () => Promise<unknown>): Promise<void> {
+    try {
+      await write();
+      this.options.onSettled?.(settled);
+    } catch (error) {
+      this.warn(error);
+    }
+  }
+
+  /** Reports that settling failed. */
+  warn(error: unknown): void {
+    const { onError = (error) => console.warn('bursar: settling a model call failed; its hold will expire:', error) } = this.options;
+    onError(error);
+  }
+
+  private async holdTicket(bound: number): Promise<Ticket> {
+    const hold = await this.placeHold(bound, this.options.ttlMs ?? TTL_MS);
     return {
-      commit: (cost) => hold.commit(charges.length === 1 ? cost : charges.map(({ scope }) => ({ scope, amount: cost }))),
+      commit: (cost) => hold.commit(hold.charges.map(({ scope }) => ({ scope, amount: cost }))),
       release: () => hold.release(),
     };
   }
@@ -153,14 +180,8 @@ export class MeteredCall {
   }
 
   private async settleOnce(cost: number, by: SettledCall['by']): Promise<void> {
-    const { onSettled, onError = (error) => console.warn('bursar: settling a model call failed; its hold will expire:', error) } = this.meter.options;
-    try {
-      await (by === 'released' ? this.ticket.release() : this.ticket.commit(cost));
-      onSettled?.({ model: this.call.model, bound: this.bound, cost, by });
-    } catch (error) {
-      // The answer of the provider is not lost with its settlement: the hold expires and charges its bound.
-      onError(error);
-    }
+    const settled = { model: this.call.model, bound: this.bound, cost, by };
+    await this.meter.settle(settled, () => (by === 'released' ? this.ticket.release() : this.ticket.commit(cost)));
   }
 }
 
@@ -235,7 +256,7 @@ function refusal(scope: string, limit: number, available: number, requested: num
 const NOT_SENT = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'UND_ERR_CONNECT_TIMEOUT']);
 
 /** Whether an error shows that no connection was made. */
-function wasNeverSent(error: unknown): boolean {
+export function wasNeverSent(error: unknown): boolean {
   for (let inner = error; inner instanceof Error; inner = inner.cause) {
     const code = (inner as { code?: unknown }).code;
     if (typeof code === 'string' && NOT_SENT.has(code)) return true;

@@ -2,6 +2,7 @@
  * streams, helpers and parallel calls. */
 
 import { BursarError } from '../errors.js';
+import { parsed } from './json.js';
 import { Meter, type MeteredCall, type MeterOptions, type PartialUsage } from './meter.js';
 import { tapEvents } from './sse_tap.js';
 
@@ -11,6 +12,8 @@ export interface Plan {
   inputTokens: number;
   outputTokens: number;
   extra?: number;
+  /** Whether the request itself limits its output tokens, or has none. */
+  limited: boolean;
   /** The body to send, with a maximum of output tokens. */
   body: unknown;
   /** Reads the usage of the answer. */
@@ -30,6 +33,39 @@ export interface UsageReader {
 /** The wire format of a provider. Returns `undefined` for a request that costs nothing; throws for one that has no bound. */
 export type Wire = (method: string, path: string, body: unknown, meter: Meter) => Plan | undefined;
 
+/** A request of a provider's package. */
+export interface WireRequest {
+  method: string;
+  url: URL;
+  /** Its JSON; `undefined` if it has none. */
+  body: unknown;
+  signal: AbortSignal | undefined;
+  /** Reads a file of the provider, with the headers of this request. */
+  read(url: URL): Promise<Response>;
+}
+
+/** What a wrapper does with a request that it lets through. */
+export interface Passage {
+  /** The body to send in place of that of the request. */
+  body?: unknown;
+  /** Returns the answer for the caller. */
+  answered(response: Response): Promise<Response>;
+  /** No answer arrived. */
+  failed?(error: unknown): Promise<void>;
+}
+
+/** The requests about batches of a provider. */
+export interface BatchRequests {
+  /** Returns what to do with a request, `undefined` if it is not about batches; throws for a batch that is refused. */
+  admit(request: WireRequest): Promise<Passage | undefined>;
+}
+
+/** What `meterFetch` knows of a provider. */
+export interface WireFormat {
+  wire: Wire;
+  batches(meter: Meter): BatchRequests;
+}
+
 /** The header of a refusal, by which `refusalOf` finds the error. */
 export const REFUSAL_HEADER = 'x-bursar-refusal';
 
@@ -37,30 +73,56 @@ const REFUSALS = new Map<string, Error>();
 let refusals = 0;
 
 /** Returns a `fetch` that meters the calls of a wire format. */
-export function meterFetch(wire: Wire, options: MeterOptions, inner: typeof fetch): typeof fetch {
+export function meterFetch(format: WireFormat, options: MeterOptions, inner: typeof fetch): typeof fetch {
   const meter = new Meter(options);
+  const batches = format.batches(meter);
   return async (input, init) => {
-    const url = new URL(input instanceof Request ? input.url : String(input));
-    const method = (init?.method ?? (input instanceof Request ? input.method : 'GET')).toUpperCase();
-    let plan: Plan | undefined;
-    let call: MeteredCall;
+    const request = requestOf(input, init, inner);
+    let passage: Passage | undefined;
     try {
-      plan = wire(method, url.pathname, bodyOf(init?.body), meter);
-      if (!plan) return inner(input, init);
-      call = await meter.begin(plan, init?.signal);
+      passage = (await batches.admit(request)) ?? (await admitCall(format.wire, request, meter));
     } catch (error) {
-      init?.signal?.throwIfAborted();
+      request.signal?.throwIfAborted();
       // Thrown, the package would take it for a broken connection and retry it.
       return refusalResponse(error);
     }
+    if (!passage) return inner(input, init);
     let response: Response;
     try {
-      response = await inner(input, { ...init, body: JSON.stringify(plan.body) });
+      response = await inner(input, passage.body === undefined ? init : { ...init, body: JSON.stringify(passage.body) });
     } catch (error) {
-      await call.failed(error);
+      await passage.failed?.(error);
       throw error;
     }
-    return settleWith(response, call, plan.usage, init?.signal ?? undefined);
+    return passage.answered(response);
+  };
+}
+
+function requestOf(input: Parameters<typeof fetch>[0], init: RequestInit | undefined, inner: typeof fetch): WireRequest {
+  const request = input instanceof Request ? input : undefined;
+  return {
+    method: (init?.method ?? request?.method ?? 'GET').toUpperCase(),
+    url: new URL(request?.url ?? String(input)),
+    body: typeof init?.body === 'string' ? parsed(init.body) : undefined,
+    signal: init?.signal ?? undefined,
+    read(url) {
+      const headers = new Headers(init?.headers ?? request?.headers);
+      for (const name of ['content-type', 'content-length', 'idempotency-key']) headers.delete(name);
+      headers.set('accept', 'application/binary');
+      return inner(url, { ...init, method: 'GET', body: null, headers });
+    },
+  };
+}
+
+/** Holds a model call; returns `undefined` for a request that costs nothing. */
+async function admitCall(wire: Wire, { method, url, body, signal }: WireRequest, meter: Meter): Promise<Passage | undefined> {
+  const plan = wire(method, url.pathname, body, meter);
+  if (!plan) return undefined;
+  const call = await meter.begin(plan, signal);
+  return {
+    body: plan.body,
+    answered: (response) => settleWith(response, call, plan.usage, signal),
+    failed: (error) => call.failed(error),
   };
 }
 
@@ -71,11 +133,8 @@ async function settleWith(response: Response, call: MeteredCall, usage: UsageRea
     await call.notRun();
     return response;
   }
-  const headers = new Headers(response.headers);
-  // The body below is decoded already.
-  for (const name of ['content-encoding', 'content-length']) headers.delete(name);
-  const head = { status: response.status, statusText: response.statusText, headers };
-  if (response.body && headers.get('content-type')?.includes('text/event-stream')) {
+  const head = headOf(response);
+  if (response.body && head.headers.get('content-type')?.includes('text/event-stream')) {
     const ended = () => call.ended(usage.result());
     // A caller that aborts may never read the stream again.
     signal?.addEventListener('abort', () => void ended(), { once: true });
@@ -91,22 +150,17 @@ async function settleWith(response: Response, call: MeteredCall, usage: UsageRea
     await call.ended(usage.result());
     throw error;
   }
-  try {
-    usage.answer(JSON.parse(text));
-  } catch {
-    // Not JSON: the usage stays unknown, and the bound is charged.
-  }
+  // Without JSON the usage stays unknown, and the bound is charged.
+  usage.answer(parsed(text));
   await call.ended(usage.result());
   return new Response(text, head);
 }
 
-function bodyOf(body: RequestInit['body'] | undefined): unknown {
-  if (typeof body !== 'string') return undefined;
-  try {
-    return JSON.parse(body);
-  } catch {
-    return undefined;
-  }
+/** Returns the head of a response for a body that is decoded already. */
+export function headOf(response: Response): { status: number; statusText: string; headers: Headers } {
+  const headers = new Headers(response.headers);
+  for (const name of ['content-encoding', 'content-length']) headers.delete(name);
+  return { status: response.status, statusText: response.statusText, headers };
 }
 
 /** Returns an answer that the packages of the providers neither retry nor take for a broken connection. */
@@ -139,10 +193,10 @@ export interface ProviderClient {
 }
 
 /** Returns a copy of a provider's client that sends its requests with a metered `fetch`, and throws refusals as they are. */
-export function wrapClient<C extends object>(client: C, wire: Wire, options: MeterOptions): C {
+export function wrapClient<C extends object>(client: C, format: WireFormat, options: MeterOptions): C {
   const { withOptions, fetch: own } = client as unknown as ProviderClient & { fetch?: typeof fetch };
   const inner: typeof fetch = own ?? ((input, init) => globalThis.fetch(input, init));
-  const wrapped = withOptions.call(client, { fetch: meterFetch(wire, options, (input, init) => inner(input, init)) }) as C;
+  const wrapped = withOptions.call(client, { fetch: meterFetch(format, options, (input, init) => inner(input, init)) }) as C;
   throwRefusals(wrapped);
   return wrapped;
 }

@@ -1,8 +1,10 @@
-/** The wire format of OpenAI: chat completions, responses and embeddings. */
+/** The wire format of OpenAI: chat completions, responses and embeddings. `openai_batches.ts` has its batches. */
 
+import { isObject, type Json, list, number, stringBytes } from './json.js';
 import { Measure, type Media, serverToolCost, UnboundedCallError, utf8Length } from './measure.js';
 import type { Meter, MeterOptions, PartialUsage } from './meter.js';
-import { meterFetch, type Plan, type UsageReader, wrapClient } from './metered_fetch.js';
+import { meterFetch, type Plan, type UsageReader, type WireFormat, wrapClient } from './metered_fetch.js';
+import { OpenAIBatches } from './openai_batches.js';
 import type { TokenUsage } from './prices.js';
 
 /** Returns a copy of an OpenAI client whose calls cannot overspend. Calls of the original client are not metered.
@@ -11,25 +13,33 @@ import type { TokenUsage } from './prices.js';
  * const openai = wrapOpenAI(new OpenAI(), { bursar, scope: 'agent:7' });
  * ``` */
 export function wrapOpenAI<C extends object>(client: C, options: MeterOptions): C {
-  return wrapClient(client, openaiWire, options);
+  return wrapClient(client, OPENAI, options);
 }
 
 /** Returns a `fetch` that meters calls in the wire format of OpenAI, for any package that takes one. */
 export function openaiFetch(options: MeterOptions, inner: typeof fetch = (input, init) => globalThis.fetch(input, init)): typeof fetch {
-  return meterFetch(openaiWire, options, inner);
+  return meterFetch(OPENAI, options, inner);
 }
 
-type Json = Record<string, unknown>;
+const OPENAI: WireFormat = {
+  wire: openaiWire,
+  batches: (meter) => new OpenAIBatches(meter, openaiWire, () => new OpenAIUsage(true)),
+};
 
 export function openaiWire(method: string, path: string, body: unknown, meter: Meter): Plan | undefined {
   if (method !== 'POST') return undefined;
-  if (path.endsWith('/moderations') || path.endsWith('/cancel') || path.endsWith('/input_tokens')) return undefined;
+  if (path.endsWith('/moderations') || path.endsWith('/cancel') || path.endsWith('/input_tokens') || uploadsFile(path)) return undefined;
   if (!isObject(body) || typeof body.model !== 'string') throw new UnboundedCallError(`calls of ${path} are not metered`);
   if (body.service_tier === 'priority') throw new UnboundedCallError('the service tier `priority` has a price of its own');
   if (path.endsWith('/chat/completions')) return chatPlan(body, body.model, meter);
   if (path.endsWith('/responses')) return responsesPlan(body, body.model, meter);
   if (path.endsWith('/embeddings')) return embeddingsPlan(body, body.model, meter);
   throw new UnboundedCallError(`calls of ${path} are not metered`);
+}
+
+/** Whether a request uploads a file, which costs nothing. Files of a vector store or a container do. */
+function uploadsFile(path: string): boolean {
+  return path.endsWith('/files') && !/\/(vector_stores|containers)\//.test(path);
 }
 
 function chatPlan(body: Json, model: string, meter: Meter): Plan {
@@ -56,6 +66,7 @@ function chatPlan(body: Json, model: string, meter: Meter): Plan {
     model,
     inputTokens: measure.tokens(),
     outputTokens: most * choices + predicted,
+    limited: typeof asked === 'number',
     extra: serverToolCost(serverTools, meter.options),
     body: sent,
     usage: new OpenAIUsage(shown),
@@ -79,6 +90,7 @@ function responsesPlan(body: Json, model: string, meter: Meter): Plan {
     model,
     inputTokens: measure.tokens(),
     outputTokens: most,
+    limited: typeof body.max_output_tokens === 'number',
     extra: serverToolCost(serverTools, meter.options),
     body: { ...body, max_output_tokens: most },
     usage: new OpenAIUsage(true),
@@ -87,7 +99,7 @@ function responsesPlan(body: Json, model: string, meter: Meter): Plan {
 
 function embeddingsPlan(body: Json, model: string, meter: Meter): Plan {
   const measure = new Measure(model, meter.options, undefined).text(body.input).count(Array.isArray(body.input) ? body.input.length : 1);
-  return { model, inputTokens: measure.tokens(), outputTokens: 0, body, usage: new OpenAIUsage(true) };
+  return { model, inputTokens: measure.tokens(), outputTokens: 0, limited: true, body, usage: new OpenAIUsage(true) };
 }
 
 /** The content parts of messages, and what they are. */
@@ -174,23 +186,4 @@ class OpenAIUsage implements UsageReader {
     const reasoning = Math.min(number(isObject(outputDetails) ? outputDetails.reasoning_tokens : undefined) ?? 0, output);
     this.usage = { input: input - cachedInput, cachedInput, output, reasoning };
   }
-}
-
-/** Returns the number of bytes of all texts in a value. */
-export function stringBytes(value: unknown): number {
-  if (typeof value === 'string') return utf8Length(value);
-  if (Array.isArray(value)) return value.reduce((sum: number, part) => sum + stringBytes(part), 0);
-  return isObject(value) ? stringBytes(Object.values(value)) : 0;
-}
-
-export function isObject(value: unknown): value is Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-export function number(value: unknown): number | undefined {
-  return typeof value === 'number' && Number.isFinite(value) && value >= 0 ? value : undefined;
-}
-
-export function list(value: unknown): Json[] {
-  return Array.isArray(value) ? value.filter(isObject) : [];
 }

@@ -19,6 +19,8 @@ export interface Price {
   reasoning?: number;
   /** The most input tokens that one image costs; default: 16,384. */
   imageTokens?: number;
+  /** What a token of a batch costs, as a fraction of its price; default: 1. */
+  batch?: number;
   /** The price of a request with more input tokens than `tokens`. */
   long?: { tokens: number; input: number; cachedInput?: number; cacheWrite?: number; cacheWriteLong?: number; output: number };
 }
@@ -32,7 +34,8 @@ export interface FilePrice {
   output: number;
   reasoning?: number;
   image_tokens?: number;
-  long?: { tokens: number } & Omit<FilePrice, 'reasoning' | 'image_tokens' | 'long'>;
+  batch?: number;
+  long?: { tokens: number } & Omit<FilePrice, 'reasoning' | 'image_tokens' | 'batch' | 'long'>;
 }
 
 /** A table of prices, such as the JSON of a file. */
@@ -101,27 +104,42 @@ function renamed<T extends object>(rates: T & Partial<FilePrice>): Omit<T, 'cach
 
 /** Returns the cost of a call in micro-dollars, rounded up. */
 export function costOf(price: Price, usage: TokenUsage): number {
+  return microDollars(exactCost(price, usage));
+}
+
+/** Returns the most that a call can cost: every input token at its highest price, every output token at its highest price. */
+export function boundOf(price: Price, inputTokens: number, outputTokens: number): number {
+  return microDollars(exactBound(price, inputTokens, outputTokens));
+}
+
+/** Rounds millionths of a micro-dollar up to micro-dollars. A sum of many costs is rounded once. */
+export function microDollars(millionths: number): number {
+  return Math.ceil(millionths / 1_000_000);
+}
+
+/** Returns `costOf` in millionths of a micro-dollar. */
+export function exactCost(price: Price, usage: TokenUsage): number {
   const { cachedInput = 0, cacheWrite = 0, cacheWriteLong = 0, reasoning = 0 } = usage;
   const total = usage.input + cachedInput + cacheWrite + cacheWriteLong;
   const rates = price.long && total > price.long.tokens ? price.long : price;
   const outputReasoning = 'reasoning' in rates ? (rates.reasoning ?? rates.output) : rates.output;
   const writeRate = rates.cacheWrite ?? rates.input;
-  const sum =
+  return (
     usage.input * rates.input +
     cachedInput * (rates.cachedInput ?? rates.input) +
     cacheWrite * writeRate +
     cacheWriteLong * (rates.cacheWriteLong ?? writeRate) +
     (usage.output - reasoning) * rates.output +
-    reasoning * outputReasoning;
-  return Math.ceil(sum / 1_000_000);
+    reasoning * outputReasoning
+  );
 }
 
-/** Returns the most that a call can cost: every input token at its highest price, every output token at its highest price. */
-export function boundOf(price: Price, inputTokens: number, outputTokens: number): number {
+/** Returns `boundOf` in millionths of a micro-dollar. */
+export function exactBound(price: Price, inputTokens: number, outputTokens: number): number {
   const bound = (rates: Omit<Price, 'long'>) => {
     const input = Math.max(rates.input, rates.cachedInput ?? 0, rates.cacheWrite ?? 0, rates.cacheWriteLong ?? 0);
     return inputTokens * input + outputTokens * Math.max(rates.output, rates.reasoning ?? 0);
   };
   const long = price.long && inputTokens > price.long.tokens ? bound(price.long) : 0;
-  return Math.ceil(Math.max(bound(price), long) / 1_000_000);
+  return Math.max(bound(price), long);
 }

@@ -240,11 +240,12 @@ def _prediction(counter: InputCounter, body: Json) -> int:
 class Anthropic:
     """The API of Anthropic."""
 
+    FREE = ("/messages/count_tokens", "/files", "/cancel")
     # Tools with a type that run at the caller; others with a type run at the provider.
     OWN = ("custom", "bash_", "text_editor_", "computer_", "memory_")
 
     def plan(self, path: str, body: Json, prices: PriceList, bounds: Bounds) -> Plan | None:
-        if path.endswith("/messages/count_tokens"):
+        if path.endswith(self.FREE):
             return None
         if not path.endswith("/messages"):
             raise Unmetered(f"POST {path} has no upper bound of its cost; use a client without Bursar for it")

@@ -18,9 +18,10 @@ from typing_extensions import Unpack
 
 from bursar.llm import WrapOptions
 from bursar.llm.bounds import Bounds, Estimate, InputCounter, Unmetered
+from bursar.llm.http import uncancelled
 from bursar.llm.metering import AsyncMeter, AsyncReservation, Meter, Reservation
 from bursar.llm.prices import PriceList, Tokens
-from bursar.llm.transport import async_meter, blocking_meter, uncancelled
+from bursar.llm.transport import async_meter, blocking_meter
 
 R = TypeVar("R")
 

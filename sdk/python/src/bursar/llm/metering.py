@@ -63,12 +63,12 @@ class ScopeMeter:
     later commit corrects it."""
 
     def __init__(self, client: Client, scope: str, ttl_ms: int = HOLD_TTL_MS) -> None:
-        self._client = client
-        self._scope = scope
+        self.client = client
+        self.scope = scope
         self._ttl_ms = ttl_ms
 
-    def reserve(self, amount: int) -> Reservation:
-        hold = self._client.hold(self._scope, amount, ttl_ms=self._ttl_ms, on_expiry_charge=amount)
+    def reserve(self, amount: int) -> ScopeReservation:
+        hold = self.client.hold(self.scope, amount, ttl_ms=self._ttl_ms, on_expiry_charge=amount)
         return ScopeReservation(hold.place())
 
 
@@ -78,6 +78,11 @@ class ScopeReservation:
 
     def __init__(self, hold: Hold) -> None:
         self._hold = hold
+
+    @property
+    def hold(self) -> str:
+        """The id of the hold."""
+        return self._hold.id
 
     def commit(self, actual: int) -> None:
         try:
@@ -96,12 +101,12 @@ class AsyncScopeMeter:
     """The same as `ScopeMeter`, for asyncio."""
 
     def __init__(self, client: AsyncClient, scope: str, ttl_ms: int = HOLD_TTL_MS) -> None:
-        self._client = client
-        self._scope = scope
+        self.client = client
+        self.scope = scope
         self._ttl_ms = ttl_ms
 
-    async def reserve(self, amount: int) -> AsyncReservation:
-        hold = self._client.hold(self._scope, amount, ttl_ms=self._ttl_ms, on_expiry_charge=amount)
+    async def reserve(self, amount: int) -> AsyncScopeReservation:
+        hold = self.client.hold(self.scope, amount, ttl_ms=self._ttl_ms, on_expiry_charge=amount)
         return AsyncScopeReservation(await hold.place())
 
 
@@ -110,6 +115,11 @@ class AsyncScopeReservation:
 
     def __init__(self, hold: AsyncHold) -> None:
         self._hold = hold
+
+    @property
+    def hold(self) -> str:
+        """The id of the hold."""
+        return self._hold.id
 
     async def commit(self, actual: int) -> None:
         try:

@@ -35,6 +35,8 @@ class Price:
 
     long: LongPrice | None = None
     """The prices of a request with many input tokens."""
+    batch: float = 1
+    """What a token in a batch costs, as a fraction of its price."""
     image_tokens: int | None = None
     """The most input tokens that one image costs. `Bounds.image_tokens` bounds the images of every model."""
 
@@ -44,12 +46,16 @@ class Price:
 
     def of(self, usage: Tokens) -> int:
         """Returns the cost of tokens in micro-dollars, rounded up."""
-        input_tokens = usage.input + usage.cached_input + usage.cache_write + usage.cache_write_1h
-        return self.at(input_tokens)._of(usage)
+        return -(-self.unrounded(usage) // MILLION)
 
-    def _of(self, usage: Tokens) -> int:
+    def unrounded(self, usage: Tokens) -> int:
+        """Returns the cost of tokens in millionths of a micro-dollar."""
+        input_tokens = usage.input + usage.cached_input + usage.cache_write + usage.cache_write_1h
+        return self.at(input_tokens)._unrounded(usage)
+
+    def _unrounded(self, usage: Tokens) -> int:
         write = self.input if self.cache_write is None else self.cache_write
-        total = (
+        return (
             usage.input * self.input
             + usage.cached_input * (self.input if self.cached_input is None else self.cached_input)
             + usage.output * self.output
@@ -57,7 +63,6 @@ class Price:
             + usage.cache_write * write
             + usage.cache_write_1h * (write if self.cache_write_1h is None else self.cache_write_1h)
         )
-        return -(-total // MILLION)
 
     def input_max(self, *, caches: bool) -> int:
         """Returns the highest price of an input token."""

@@ -6,40 +6,39 @@ work with `httpx` and with `httpx2`, whichever the provider's client uses.
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import json
-import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, TypeVar, cast
 
 from bursar.client import AsyncClient, Client
 from bursar.errors import BursarError, InvalidOption
+from bursar.llm.batch_transport import AsyncBatchAccount, AsyncBatchTransport, BatchAccount, BatchTransport
+from bursar.llm.batches import Batches, Holds
 from bursar.llm.bounds import Bounds, Unmetered
 from bursar.llm.calls import Dialect, Plan, Settlement
+from bursar.llm.http import (
+    Refusal,
+    async_stream_class,
+    http_module,
+    request_with,
+    stream_class,
+    uncancelled,
+    was_sent,
+)
 from bursar.llm.metering import (
     AsyncJobMeter,
     AsyncMeter,
-    AsyncReservation,
     AsyncScopeMeter,
     JobMeter,
     Meter,
-    Reservation,
     ScopeMeter,
 )
 from bursar.llm.prices import Price, PriceList, Prices
 from bursar.worker.context import AsyncJobContext, BaseContext, JobContext
 
 C = TypeVar("C")
-
-
-class Refusal(BaseException):
-    """Carries an error through the provider's client, which retries and hides every `Exception`."""
-
-    def __init__(self, error: BursarError) -> None:
-        super().__init__(str(error))
-        self.error = error
 
 
 class Planner:
@@ -60,26 +59,6 @@ class Planner:
             # Uploads are no JSON; `plan` knows by their path whether they cost anything.
             body = {}
         return self._dialect.plan(path, body, self._prices, self._bounds)
-
-    def request(self, request: Any, plan: Plan) -> Any:
-        """Returns the request to send. The answer must not be compressed, because its usage is read."""
-        headers = [(name, value) for name, value in request.headers.raw if name.lower() not in SET_HEADERS]
-        content = json.dumps(plan.body, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
-        return self.module.Request(
-            request.method,
-            request.url,
-            headers=[*headers, (b"accept-encoding", b"identity")],
-            content=content,
-            extensions=request.extensions,
-        )
-
-    def was_sent(self, error: BaseException) -> bool:
-        """Returns whether the provider may have executed the request."""
-        unsent = (self.module.ConnectError, self.module.ConnectTimeout, self.module.PoolTimeout)
-        return not isinstance(error, unsent)
-
-
-SET_HEADERS = {b"content-length", b"accept-encoding", b"transfer-encoding"}
 
 
 class MeteredTransport:
@@ -102,9 +81,9 @@ class MeteredTransport:
             raise Refusal(error) from error
         settlement = Settlement(plan)
         try:
-            response = self._inner.handle_request(self._planner.request(request, plan))
+            response = self._inner.handle_request(request_with(self._planner.module, request, plan.body))
         except BaseException as error:
-            if self._planner.was_sent(error):
+            if was_sent(self._planner.module, error):
                 reservation.commit(settlement.amount)
             else:
                 reservation.release()
@@ -115,7 +94,9 @@ class MeteredTransport:
             return response
         settlement.begin(response.headers)
         response.headers.pop("content-length", None)
-        response.stream = stream_class(self._planner.module)(response.stream, settlement, reservation)
+        response.stream = stream_class(self._planner.module)(
+            response.stream, settlement, lambda: reservation.commit(settlement.amount)
+        )
         return response
 
     def close(self) -> None:
@@ -148,9 +129,9 @@ class AsyncMeteredTransport:
             raise Refusal(error) from error
         settlement = Settlement(plan)
         try:
-            response = await self._inner.handle_async_request(self._planner.request(request, plan))
+            response = await self._inner.handle_async_request(request_with(self._planner.module, request, plan.body))
         except BaseException as error:
-            if self._planner.was_sent(error):
+            if was_sent(self._planner.module, error):
                 await uncancelled(reservation.commit(settlement.amount))
             else:
                 await uncancelled(reservation.release())
@@ -160,7 +141,9 @@ class AsyncMeteredTransport:
             return response
         settlement.begin(response.headers)
         response.headers.pop("content-length", None)
-        response.stream = async_stream_class(self._planner.module)(response.stream, settlement, reservation)
+        response.stream = async_stream_class(self._planner.module)(
+            response.stream, settlement, lambda: reservation.commit(settlement.amount)
+        )
         return response
 
     async def aclose(self) -> None:
@@ -174,87 +157,10 @@ class AsyncMeteredTransport:
         await self._inner.__aexit__(*error)
 
 
-async def uncancelled(settling: Any) -> None:
-    """Settles even if the caller is cancelled meanwhile."""
-    task = asyncio.ensure_future(settling)
-    TASKS.add(task)
-    task.add_done_callback(TASKS.discard)
-    await asyncio.shield(task)
-
-
-TASKS: set[asyncio.Future[Any]] = set()
-"""Settlements in flight; the event loop itself keeps only weak references."""
-
-
-def stream_class(module: Any) -> Any:
-    """Returns the stream that settles a call when its answer ends, breaks, or is closed before its end."""
-
-    class MeteredStream(module.SyncByteStream):  # type: ignore[misc]
-        def __init__(self, inner: Any, settlement: Settlement, reservation: Reservation) -> None:
-            self._inner = inner
-            self._settlement = settlement
-            self._reservation: Reservation | None = reservation
-
-        def __iter__(self) -> Iterator[bytes]:
-            try:
-                for part in self._inner:
-                    if passed := self._settlement.feed(part):
-                        yield passed
-                if rest := self._settlement.end():
-                    yield rest
-            finally:
-                self._settle()
-
-        def close(self) -> None:
-            try:
-                self._inner.close()
-            finally:
-                self._settle()
-
-        def _settle(self) -> None:
-            reservation, self._reservation = self._reservation, None
-            if reservation is not None:
-                reservation.commit(self._settlement.amount)
-
-    return MeteredStream
-
-
-def async_stream_class(module: Any) -> Any:
-    """The same as `stream_class`, for asyncio."""
-
-    class AsyncMeteredStream(module.AsyncByteStream):  # type: ignore[misc]
-        def __init__(self, inner: Any, settlement: Settlement, reservation: AsyncReservation) -> None:
-            self._inner = inner
-            self._settlement = settlement
-            self._reservation: AsyncReservation | None = reservation
-
-        async def __aiter__(self) -> AsyncIterator[bytes]:
-            try:
-                async for part in self._inner:
-                    if passed := self._settlement.feed(part):
-                        yield passed
-                if rest := self._settlement.end():
-                    yield rest
-            finally:
-                await self._settle()
-
-        async def aclose(self) -> None:
-            try:
-                await self._inner.aclose()
-            finally:
-                await self._settle()
-
-        async def _settle(self) -> None:
-            reservation, self._reservation = self._reservation, None
-            if reservation is not None:
-                await uncancelled(reservation.commit(self._settlement.amount))
-
-    return AsyncMeteredStream
-
-
 def wrap(
     client: C,
     dialect: Dialect,
+    batches_of: type[Batches],
     *,
     bursar: Client | AsyncClient | None,
     scope: str | None,
@@ -263,19 +169,32 @@ def wrap(
     prices: Prices,
     fallback_price: Price | None,
     bounds: Bounds | None,
+    batch_holds: Holds | None,
+    batch_ttl: float,
 ) -> C:
     """Returns a copy of a provider's client whose calls are metered."""
     original = untyped(client)
     http = original._client
     module = http_module(http)
     is_async = isinstance(http, module.AsyncClient)
-    planner = Planner(module, dialect, PriceList(prices, fallback_price), bounds or Bounds())
+    price_list, limits = PriceList(prices, fallback_price), bounds or Bounds()
+    planner = Planner(module, dialect, price_list, limits)
+    batches = batches_of(dialect, price_list, limits, batch_holds)
     if is_async:
         waiting = async_meter(bursar, scope, ctx, cap)
-        make: Callable[[Any], Any] = lambda inner: AsyncMeteredTransport(inner, planner, waiting, http)  # noqa: E731
+        pending = AsyncBatchAccount.of(waiting, batch_ttl, batches)
+
+        def make(inner: Any) -> Any:
+            calls = AsyncMeteredTransport(inner, planner, waiting, http)
+            return AsyncBatchTransport(calls, inner, module, batches, pending)
     else:
         blocking = blocking_meter(bursar, scope, ctx, cap)
-        make = lambda inner: MeteredTransport(inner, planner, blocking, http)  # noqa: E731
+        account = BatchAccount.of(blocking, batch_ttl, batches)
+
+        def make(inner: Any) -> Any:
+            calls = MeteredTransport(inner, planner, blocking, http)
+            return BatchTransport(calls, inner, module, batches, account)
+
     metered = copy.copy(http)
     metered._transport = make(http._transport)
     metered._mounts = {pattern: inner and make(inner) for pattern, inner in http._mounts.items()}
@@ -286,15 +205,6 @@ def wrap(
 
 def untyped(value: object) -> Any:
     return value
-
-
-def http_module(http: Any) -> Any:
-    """Returns the module of an HTTP client: `httpx` or `httpx2`."""
-    for base in type(http).__mro__:
-        name = base.__module__.partition(".")[0]
-        if name in ("httpx", "httpx2"):
-            return sys.modules[name]
-    raise InvalidOption("the HTTP client of the provider's client is neither of httpx nor of httpx2")
 
 
 def blocking_meter(bursar: object, scope: str | None, ctx: BaseContext | None, cap: int | None) -> Meter:
