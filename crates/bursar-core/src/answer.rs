@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::budget::WouldRefuse;
 use crate::event::{Charged, Entry, Event, StartedBlob, StoredBlob};
 use crate::hold::{ClampedTtl, HoldState};
 use crate::id::{BlobId, CommandId, GrantId, HoldId, JobId};
@@ -160,13 +161,16 @@ pub struct Submitted {
     pub grants: Vec<Redeemed>,
     /// The jobs it enqueued or found, in order.
     pub jobs: Vec<Enqueued>,
+    /// What budgets in shadow mode would have refused.
+    pub would_refuse: Vec<WouldRefuse>,
 }
 
 impl Submitted {
     /// Returns the codes of what the caller may not expect: `ttl_lowered` or `ttl_raised` if the hold does not live as long
-    /// as requested.
+    /// as requested, `would_refuse` if a budget in shadow mode would have refused the command.
     pub fn warnings(&self) -> Vec<&'static str> {
-        self.hold.iter().filter_map(|hold| hold.clamped).map(|clamped| clamped.warning()).collect()
+        let clamped = self.hold.iter().filter_map(|hold| hold.clamped).map(|clamped| clamped.warning());
+        clamped.chain((!self.would_refuse.is_empty()).then_some("would_refuse")).collect()
     }
 }
 
@@ -244,6 +248,7 @@ impl Answer {
                     submitted.hold = Some(Placed { id: *hold, expires_at: *expires_at, charges, clamped });
                 }
                 Event::Posted { charges } => submitted.posted.clone_from(charges),
+                Event::BudgetWouldRefuse(would_refuse) => submitted.would_refuse.push(would_refuse.clone()),
                 Event::GrantRedeemed { grant, purpose } => {
                     submitted.grants.push(Redeemed { purpose: purpose.clone(), payload: payload(*grant) });
                 }

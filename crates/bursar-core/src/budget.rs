@@ -114,6 +114,29 @@ impl HoldPolicy {
     }
 }
 
+/// A charge that a budget in shadow mode admitted, and would have refused otherwise.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WouldRefuse {
+    /// The scope of the budget.
+    pub scope: Scope,
+    /// The units that were requested.
+    pub requested: i64,
+    /// The limit that they pass; `None` if the trip limit has frozen the scope.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub short: Option<Short>,
+}
+
+/// A limit with too little left.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Short {
+    /// The window of the limit.
+    pub window: Window,
+    /// The limit.
+    pub limit: i64,
+    /// The units that it leaves.
+    pub available: i64,
+}
+
 /// The definition of a budget.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -136,6 +159,10 @@ pub struct Budget {
     pub trip: Option<Limit>,
     /// Percentages of each limit at which posted spend causes an event.
     pub thresholds: Vec<u32>,
+    /// Whether the budget is tried out: its limits and its trip refuse nothing, and what they would have refused is recorded
+    /// ([`WouldRefuse`]). Limits that a caller gives, other budgets of a chain and a freeze by a caller refuse as usual.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub shadow: bool,
     /// Whether a charge brought this budget as its default. A charge with a different default replaces it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub by_default: bool,

@@ -28,7 +28,7 @@ pub use self::journal::{Acted, Batch, Entry, KeyUse, Links, Recorded, RecordedAc
 pub use self::set_back::ClockCorrection;
 pub use self::stream::Stream;
 use crate::blob::{NamespaceConfig, Reference};
-use crate::budget::{Budget, Cover};
+use crate::budget::{Budget, Cover, WouldRefuse};
 use crate::grant::TokenDigest;
 use crate::hold::{ClampedTtl, OnExpiry, Uncovered};
 use crate::id::{BlobId, GrantId, HoldId, JobId};
@@ -210,6 +210,9 @@ pub enum Event {
         /// The threshold.
         percent: u32,
     },
+    /// A budget in shadow mode admitted what it would have refused otherwise.
+    #[serde(rename = "budget.would_refuse")]
+    BudgetWouldRefuse(WouldRefuse),
     /// A grant was minted.
     #[serde(rename = "grant.minted")]
     GrantMinted {

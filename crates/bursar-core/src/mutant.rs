@@ -75,6 +75,10 @@ mutants! {
     KeepOldDefault = "keep-old-default",
     /// A frozen scope admits spend.
     FrozenAdmits = "frozen-admits",
+    /// A budget in shadow mode refuses.
+    ShadowRefuses = "shadow-refuses",
+    /// What a budget in shadow mode would have refused is not recorded.
+    ForgetShadow = "forget-shadow",
     /// A trip limit never freezes its scope.
     NeverTrip = "never-trip",
     /// A threshold is reported again with each posting.

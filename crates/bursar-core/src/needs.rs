@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::blob::{Blob, BlobState, NamespaceConfig, Reference, Sha256Digest, digest_key};
+use crate::budget::WouldRefuse;
 use crate::event::{Entry, Event, StartedBlob, StoredBlob};
 use crate::hold::Hold;
 use crate::id::{BlobId, GrantId, HoldId, JobId};
@@ -269,7 +270,8 @@ impl Needs {
             | Event::BudgetTripped { scope, .. }
             | Event::BudgetUnfrozen { scope, .. }
             | Event::BudgetCrossed { scope, .. }
-            | Event::BudgetCleared { scope, .. } => self.add_scope(tenant, scope, [], true),
+            | Event::BudgetCleared { scope, .. }
+            | Event::BudgetWouldRefuse(WouldRefuse { scope, .. }) => self.add_scope(tenant, scope, [], true),
             Event::GrantMinted { grant, .. }
             | Event::GrantRedeemed { grant, .. }
             | Event::GrantRevoked { grant }

@@ -462,6 +462,11 @@ impl ScopeState {
         self.balances.iter().map(reach).min().unwrap_or(Time::NEVER).min(now.before(kept))
     }
 
+    /// Whether the budget of the scope is only tried out.
+    pub fn in_shadow(&self) -> bool {
+        self.budget.as_ref().is_some_and(|budget| budget.shadow) && !Mutant::ShadowRefuses.on()
+    }
+
     /// Returns why new spend is refused at `now`, if it is.
     pub fn frozen_at(&self, now: Time) -> Option<&Freeze> {
         let freeze = self.frozen.as_ref()?;

@@ -2,7 +2,7 @@
 
 use bursar_core::answer::Credited;
 use bursar_core::bounds::UNIT_DECIMALS_MAX;
-use bursar_core::budget::{Budget, Cover, HoldPolicy, Limit};
+use bursar_core::budget::{Budget, Cover, HoldPolicy, Limit, Short, WouldRefuse};
 use bursar_core::context::Actor;
 use bursar_core::id::HoldId;
 use bursar_core::name::Scope;
@@ -42,7 +42,8 @@ pub struct BudgetBody {
     pub trip: Option<LimitBody>,
     /// Percentages of each limit, from 1 to 1000. An event is recorded when posted units reach one.
     pub thresholds: Vec<u32>,
-    /// Reserved; must be `false`.
+    /// Whether the budget is only tried out: its limits and its trip refuse nothing, and what they would have refused is recorded as
+    /// `budget.would_refuse`. Limits given in a request, other budgets of a chain and an explicit freeze refuse as usual.
     pub shadow: bool,
     /// Why the budget is changed; recorded in the journal.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -121,7 +122,7 @@ impl From<&Budget> for BudgetBody {
             hold: HoldPolicyBody::from(&budget.hold),
             trip: budget.trip.as_ref().map(LimitBody::from),
             thresholds: budget.thresholds.clone(),
-            shadow: false,
+            shadow: budget.shadow,
             reason: None,
         }
     }
@@ -131,18 +132,51 @@ impl TryFrom<BudgetBody> for Budget {
     type Error = Invalid;
 
     fn try_from(body: BudgetBody) -> Result<Budget, Invalid> {
-        // A caller that sets `shadow` expects limits that do not refuse; this build always enforces them.
-        if body.shadow {
-            return Err(Invalid::new("shadow", "is not supported by this build: omit it or set it to false"));
-        }
         let budget = Budget {
             parent: body.parent,
             hold: HoldPolicy::try_from(body.hold)?,
             trip: body.trip.map(|trip| Limit::try_from(trip).map_err(|invalid| invalid.within("trip"))).transpose()?,
             thresholds: body.thresholds,
+            shadow: body.shadow,
             ..Budget::new(limits(body.limits)?)
         };
         Ok(budget.counting(&Unit::of(&body.unit, body.unit_symbol.as_deref(), body.unit_decimals)))
+    }
+}
+
+/// What a budget in shadow mode admitted, and would have refused otherwise.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum WouldRefuseAnswer {
+    /// A limit left too few units.
+    Limit {
+        scope: String,
+        #[serde(flatten)]
+        window: WindowFields,
+        limit: i64,
+        /// The units that the request needed.
+        requested: i64,
+        /// The units that were left.
+        available: i64,
+    },
+    /// The trip limit had frozen the scope.
+    Frozen {
+        scope: String,
+        /// The units that the request needed; 0 for the extension of a hold.
+        requested: i64,
+    },
+}
+
+impl From<&WouldRefuse> for WouldRefuseAnswer {
+    fn from(shadowed: &WouldRefuse) -> WouldRefuseAnswer {
+        let (scope, requested) = (shadowed.scope.to_string(), shadowed.requested);
+        match &shadowed.short {
+            Some(Short { window, limit, available }) => {
+                let (window, limit, available) = (WindowFields::from(window), *limit, *available);
+                WouldRefuseAnswer::Limit { scope, window, limit, requested, available }
+            }
+            None => WouldRefuseAnswer::Frozen { scope, requested },
+        }
     }
 }
 

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
 use crate::blob::ReferenceBody;
+use crate::budget::WouldRefuseAnswer;
 use crate::hold::{ClampedAnswer, HoldBody, OnExpiryBody};
 use crate::job::JobBody;
 use crate::window::{LimitBody, WindowFields, limits};
@@ -160,9 +161,12 @@ pub struct CommandAnswer {
     pub grants: Vec<RedeemedAnswer>,
     /// The jobs that were enqueued, in the order of the request; if the command was only checked, those that exist already.
     pub jobs: Vec<EnqueuedAnswer>,
-    /// `ttl_lowered` or `ttl_raised` if the hold does not live as long as requested; else empty.
+    /// `ttl_lowered` or `ttl_raised` if the hold does not live as long as requested; `would_refuse` if `would_refuse` is not empty.
     #[serde(default)]
     pub warnings: Vec<Cow<'static, str>>,
+    /// What budgets in shadow mode would have refused.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub would_refuse: Vec<WouldRefuseAnswer>,
 }
 
 /// A hold that was placed.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 
-use crate::budget::{ActorAnswer, BudgetBody};
+use crate::budget::{ActorAnswer, BudgetBody, WouldRefuseAnswer};
 use crate::command::{ChargeAnswer, charges};
 use crate::hold::{ClampedAnswer, OnExpiryBody};
 use crate::job::{ErrorAnswer, JobBody};
@@ -114,6 +114,9 @@ pub fn data(event: &Event) -> Value {
         }
         Event::BudgetCleared { scope, window, percent } => {
             with_window(window, json!({ "scope": scope, "percent": percent }))
+        }
+        Event::BudgetWouldRefuse(shadowed) => {
+            json!(WouldRefuseAnswer::from(shadowed))
         }
         Event::GrantMinted { grant, purpose, subject, payload, expires_at, digest: _ } => json!({
             "grant": grant, "purpose": purpose, "subject": subject, "payload": payload,

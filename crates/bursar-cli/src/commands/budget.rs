@@ -106,7 +106,7 @@ pub(crate) struct Define {
     scope: Scope,
     /// JSON file with the whole budget, instead of options; - reads standard input
     #[arg(long, value_name = "FILE", conflicts_with_all = ["limits", "parent", "unit", "unit_symbol", "unit_decimals", "ttl_min", "ttl", "ttl_max",
-        "life_max", "late", "overrun", "trip", "thresholds"])]
+        "life_max", "late", "overrun", "trip", "thresholds", "shadow"])]
     file: Option<String>,
     /// Limit: an amount per window; repeatable, and every limit must admit a charge
     #[arg(long = "limit", value_name = "AMOUNT:WINDOW", value_parser = limit, allow_hyphen_values = true, required_unless_present = "file")]
@@ -148,6 +148,9 @@ pub(crate) struct Define {
     /// Record an event when posted spend reaches this percentage of a limit; repeatable
     #[arg(long = "threshold", value_name = "PERCENT", value_parser = percent)]
     thresholds: Vec<u32>,
+    /// Try the budget out: it refuses nothing, and records what it would have refused
+    #[arg(long)]
+    shadow: bool,
     /// Reason, recorded in the journal
     #[arg(long)]
     reason: Option<String>,
@@ -186,10 +189,10 @@ impl Define {
             late: self.late.into(),
             overrun: self.overrun.into(),
         };
-        let Define { parent, limits, trip, thresholds, reason, .. } = self;
+        let Define { parent, limits, trip, thresholds, shadow, reason, .. } = self;
         let limits = limits.iter().map(|limit| limit.of(&unit)).collect::<Result<Vec<Limit>, _>>()?;
         let trip = trip.map(|trip| trip.of(&unit)).transpose()?;
-        let budget = Budget { parent, hold, trip, thresholds, ..Budget::new(limits) };
+        let budget = Budget { parent, hold, trip, thresholds, shadow, ..Budget::new(limits) };
         Ok(BudgetBody { reason, ..BudgetBody::from(&budget.counting(&unit)) })
     }
 
@@ -332,9 +335,11 @@ fn list(page: &Page<BudgetAnswer>, context: &Context) -> Result<(), Problem> {
     context.out.data(page, || {
         let rows = page.items.iter().flat_map(|view| {
             let parent = cell(view.budget.as_ref().and_then(|budget| budget.parent.as_ref()));
-            let frozen = if view.frozen { "frozen" } else { "" };
+            let shadow = view.budget.as_ref().is_some_and(|budget| budget.shadow).then_some("shadow");
+            let state: Vec<&str> = shadow.into_iter().chain(view.frozen.then_some("frozen")).collect();
+            let state = state.join(", ");
             balances::limited(view).map(move |balance| {
-                [vec![view.scope.to_string(), parent.clone()], balance, vec![frozen.to_owned()]].concat()
+                [vec![view.scope.to_string(), parent.clone()], balance, vec![state.clone()]].concat()
             })
         });
         table(&["SCOPE", "PARENT", "WINDOW", "LIMIT", "POSTED", "HELD", "REMAINING", ""], &rows.collect::<Vec<_>>())
@@ -378,6 +383,10 @@ fn describe(view: &BudgetAnswer, parents: &[BudgetAnswer]) -> String {
                 let unit = budget.display_unit();
                 format!("trip    freezes above {} over {}", unit.format(trip.amount), trip.shown_in(&unit))
             }));
+            if budget.shadow {
+                let look = format!("bursar journal list --kind budget.would_refuse --stream scope:{}", view.scope);
+                lines.push(format!("shadow  it refuses nothing; what it would have refused: `{look}`"));
+            }
             if !budget.thresholds.is_empty() {
                 let percents: Vec<String> = budget.thresholds.iter().map(|percent| format!("{percent} %")).collect();
                 lines.push(format!("events  at {} of a limit", percents.join(", ")));

@@ -1,6 +1,7 @@
 //! Commands, settled holds and the balances they leave.
 
 use bursar::{Scope, Span};
+use bursar_wire::budget::WouldRefuseAnswer;
 use bursar_wire::command::{ChargeAnswer, CommandAnswer};
 use bursar_wire::hold::{ClampedAnswer, SettledAnswer};
 
@@ -40,12 +41,32 @@ pub(crate) fn command(done: &CommandAnswer, units: &Units) -> String {
         lines.extend(amounts(&done.posted));
         lines.extend(some_remaining(&done.posted, units));
     }
+    lines.extend(done.would_refuse.iter().map(|shadowed| would_refuse(shadowed, units)));
     for grant in &done.grants {
         let payload = grant.payload.as_ref().map_or("(payload no longer stored)", |payload| payload.as_str());
         lines.push(format!("redeemed {}: {payload}", grant.purpose));
     }
     lines.extend(done.jobs.iter().map(|job| enqueued(&job.id.to_string(), job.created)));
     lines.join("\n")
+}
+
+/// Describes what a budget in shadow mode would have refused.
+fn would_refuse(shadowed: &WouldRefuseAnswer, units: &Units) -> String {
+    match shadowed {
+        WouldRefuseAnswer::Limit { scope, window, limit, requested, available } => {
+            let show = |amount: i64| Scope::new(scope).map_or(amount.to_string(), |named| units.show(&named, amount));
+            format!(
+                "{scope}, in shadow mode, would have refused it: {} left of {} over {}, {} requested",
+                show(*available),
+                show(*limit),
+                window.shown(Some(*limit)),
+                show(*requested)
+            )
+        }
+        WouldRefuseAnswer::Frozen { scope, .. } => {
+            format!("{scope}, in shadow mode, would have refused it: its trip limit has frozen it")
+        }
+    }
 }
 
 /// Describes an enqueued job, or one that its idempotency key found.

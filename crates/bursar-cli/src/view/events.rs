@@ -84,6 +84,14 @@ fn summary(event: &EventAnswer, units: &Units) -> String {
         "budget.crossed" => {
             format!("reached {} % of {} over {}: {}", word("percent"), amount("limit"), window(), amount("spent"))
         }
+        "budget.would_refuse" if data["kind"] == "frozen" => "would have refused: frozen by its trip limit".to_owned(),
+        "budget.would_refuse" => format!(
+            "would have refused {}: {} left of {} over {}",
+            amount("requested"),
+            amount("available"),
+            amount("limit"),
+            window()
+        ),
         "budget.cleared" => format!("below {} % over {}", word("percent"), window()),
         "grant.minted" => format!("{} for {}", word("purpose"), word("subject")),
         "grant.redeemed" => word("purpose"),

@@ -1,6 +1,6 @@
 //! `bursar budget` and `bursar hold`.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::workdir::{Workdir, is_time, text};
 
@@ -116,4 +116,28 @@ fn tenants_are_isolated() {
     }
     assert_eq!(dir.json(&["journal", "list"])["items"], json!([]));
     assert_eq!(dir.json(&["--tenant", "red", "journal", "list"])["items"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn a_budget_in_shadow_mode_admits_and_records() {
+    let dir = Workdir::ready();
+    dir.run(&["budget", "define", "agent", "--limit", "10:day", "--shadow"]).exits(0);
+    assert_eq!(dir.json(&["budget", "show", "agent"])["shadow"], true);
+    let body = json!({ "charges": [{ "scope": "agent", "amount": 25 }] }).to_string();
+    let spent = dir.run_with(&["command", "submit", "-", "--json"], &body).exits(0);
+    let spent: Value = serde_json::from_str(&spent.out).unwrap();
+    assert_eq!(spent["warnings"], json!(["would_refuse"]));
+    let would_refuse = json!([{ "kind": "limit", "scope": "agent", "window": "day", "zone": "UTC", "limit": 10, "requested": 25, "available": 10 }]);
+    assert_eq!(spent["would_refuse"], would_refuse);
+    let held = dir.run(&["hold", "place", "agent=5"]).exits(0);
+    assert!(held.out.contains("would have refused"), "{}", held.out);
+    let listed = dir.run(&["budget", "list"]).exits(0);
+    assert!(listed.out.lines().any(|line| line.contains("agent") && line.ends_with("shadow")), "{}", listed.out);
+    let shown = dir.run(&["budget", "show", "agent"]).exits(0).out;
+    let look = shown.split('`').nth(1).expect("a command");
+    let recorded = dir.run(&look.split(' ').skip(1).collect::<Vec<_>>()).exits(0);
+    assert_eq!(recorded.out.matches("would have refused").count(), 2, "{}", recorded.out);
+
+    dir.run(&["budget", "define", "agent", "--limit", "10:day"]).exits(0);
+    dir.run(&["hold", "place", "agent=1"]).exits(3);
 }

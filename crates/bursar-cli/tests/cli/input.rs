@@ -133,8 +133,6 @@ fn invalid_input_is_rejected_by_field_and_changes_nothing() {
         let problem = dir.run_with(&["command", "submit", "-", "--json"], body).exits(2).problem();
         assert_eq!(problem["field"], field, "{body}: {problem}");
     }
-    let file = dir.file("budget.json", r#"{ "limits": [ { "amount": 1, "window": "day" } ], "shadow": true }"#);
-    assert_eq!(dir.problem(2, &["budget", "define", "b", "--file", file.to_str().unwrap()])["field"], "shadow");
     // A malformed token gets the same answer as a used one.
     let problem = dir.problem(3, &["grant", "redeem", "upload", "s", "bgr_nonsense"]);
     assert_eq!(problem["violations"], json!([{ "kind": "grant", "purpose": "upload" }]));

@@ -20,6 +20,7 @@ mod schedule;
 mod scope;
 
 pub(crate) use self::hold::late_parts;
+use crate::budget::WouldRefuse;
 use crate::context::Context;
 use crate::event::{Charged, Event, Stream};
 use crate::grant::{Grant, GrantState};
@@ -80,6 +81,9 @@ pub(crate) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64
         }),
         Event::BudgetCleared { scope, window, percent } => {
             scope::mark(ws, tenant, scope, window, |crossed| crossed.retain(|known| known != percent))
+        }
+        Event::BudgetWouldRefuse(WouldRefuse { scope, .. }) => {
+            scope::touch_scope(ws, &(tenant.clone(), scope.clone())).version
         }
         Event::GrantMinted { grant, digest, purpose, subject, payload, expires_at } => {
             let minted = Grant {

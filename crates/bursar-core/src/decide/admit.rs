@@ -2,21 +2,22 @@
 //!
 //! Charges to the same scope are merged, and each is charged to the scope and to all its ancestors. On every one of
 //! these scopes, every limit of the budget and every limit that the caller gave must leave room for the sum, and the
-//! scope must not be frozen. A refusal lists all violations. Admission never passes a limit; spend that was reported
-//! after the fact (an overrun, a late commit, usage of a job) is recorded without admission.
+//! scope must not be frozen. A refusal lists all violations. Admission never passes a limit, except those of a budget in
+//! shadow mode, where it returns what would have been refused; spend that was reported after the fact (an overrun, a late
+//! commit, usage of a job) is recorded without admission.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use crate::bounds::SCOPES_MAX;
-use crate::budget::Limit;
+use crate::budget::{Limit, Short, WouldRefuse};
 use crate::event::{Charged, Event, Left};
 use crate::hold::{HeldCharge, sums};
 use crate::mutant::Mutant;
 use crate::name::{Scope, Tenant};
 use crate::refusal::{Refusal, Violation};
 use crate::request::Charge;
-use crate::scope::ScopeState;
+use crate::scope::{Freeze, ScopeState};
 use crate::state::{ScopeKeyRef, Workspace};
 
 /// Merges charges to the same scope and resolves the ancestors of each.
@@ -97,8 +98,23 @@ impl<'a> Rows<'a> {
     }
 }
 
+/// Charges that were admitted.
+pub(super) struct Admitted {
+    /// The charges, with what each limit leaves after them.
+    pub(super) charged: Vec<Charged>,
+    /// What budgets in shadow mode would have refused.
+    pub(super) would_refuse: Vec<WouldRefuse>,
+}
+
+impl Admitted {
+    /// Returns the events that record what would have been refused.
+    pub(super) fn shadowed(would_refuse: Vec<WouldRefuse>) -> impl Iterator<Item = Event> {
+        would_refuse.into_iter().filter(|_| !Mutant::ForgetShadow.on()).map(Event::BudgetWouldRefuse)
+    }
+}
+
 /// Admits charges and computes what each limit leaves after them, or refuses them with every violation.
-pub(super) fn admit(rows: &Rows<'_>, charges: Vec<HeldCharge>) -> Result<Vec<Charged>, Refusal> {
+pub(super) fn admit(rows: &Rows<'_>, charges: Vec<HeldCharge>) -> Result<Admitted, Refusal> {
     let ws = rows.ws;
     let totals = sums(charges.iter(), |charge| charge.amount)?;
     if totals.len() > SCOPES_MAX {
@@ -106,24 +122,24 @@ pub(super) fn admit(rows: &Rows<'_>, charges: Vec<HeldCharge>) -> Result<Vec<Cha
     }
     let limited = charges.iter().filter(|charge| !charge.limits.is_empty());
     let given: BTreeMap<&Scope, &[Limit]> = limited.map(|charge| (&charge.scope, charge.limits.as_slice())).collect();
-    let mut violations = Vec::new();
+    let mut objections = Objections::default();
     for (scope, amount) in &totals {
         let state = rows.get(scope).unwrap_or_else(|| empty_row());
-        let limits = limits(state, given.get(scope).copied().unwrap_or_default());
+        let given = given.get(scope).copied().unwrap_or_default();
+        let limits = limits(state, given);
         if limits.is_empty() {
             return Err(Refusal::UnknownScope { scope: scope.clone() });
         }
         if *amount > 0 && !state.has_room_for(limits.iter().map(|limit| &limit.window), ws.now) {
             return Err(Refusal::TooManyWindows { scope: scope.clone() });
         }
-        if state.frozen_at(ws.now).is_some() && !Mutant::FrozenAdmits.on() {
-            violations.push(Violation::Frozen { scope: scope.clone() });
-        }
-        check_limits(ws, scope, state, &limits, *amount, &mut violations);
-        if violations.is_empty() && !state.can_take(0, *amount) {
+        objections.check_freeze(ws, scope, state, *amount);
+        objections.check_limits(ws, scope, state, (&limits, given), *amount);
+        if objections.violations.is_empty() && !state.can_take(0, *amount) {
             return Err(Refusal::Overflow { scope: scope.clone() });
         }
     }
+    let Objections { violations, would_refuse } = objections;
     if !violations.is_empty() {
         return Err(Refusal::Refused(violations));
     }
@@ -131,35 +147,73 @@ pub(super) fn admit(rows: &Rows<'_>, charges: Vec<HeldCharge>) -> Result<Vec<Cha
         let left = left(|scope| rows.get(scope), &charge, |scope, remaining| remaining.saturating_sub(totals[scope]));
         Charged::new(charge, left)
     });
-    Ok(charged.collect())
+    Ok(Admitted { charged: charged.collect(), would_refuse })
 }
 
-/// Adds a violation for every limit that leaves too little.
-fn check_limits(
+/// Returns the violation of a freeze, or what it would be without shadow mode.
+pub(super) fn freeze(
     ws: &Workspace,
     scope: &Scope,
     state: &ScopeState,
-    limits: &[&Limit],
-    amount: i64,
-    out: &mut Vec<Violation>,
-) {
-    for limit in limits {
-        let fresh;
-        let balance = match state.balance(&limit.window) {
-            Some(balance) => balance,
-            None => {
-                fresh = crate::scope::Balance::open(limit.window.clone(), ws.now, Default::default());
-                &fresh
+    requested: i64,
+) -> Option<Result<Violation, WouldRefuse>> {
+    let freeze = state.frozen_at(ws.now).filter(|_| !Mutant::FrozenAdmits.on())?;
+    let shadowed = state.in_shadow() && matches!(freeze, Freeze::Trip { .. });
+    let scope = scope.clone();
+    Some(if shadowed { Err(WouldRefuse { scope, requested, short: None }) } else { Ok(Violation::Frozen { scope }) })
+}
+
+/// What limits and freezes have against charges.
+#[derive(Default)]
+struct Objections {
+    violations: Vec<Violation>,
+    would_refuse: Vec<WouldRefuse>,
+}
+
+impl Objections {
+    /// Adds a freeze.
+    fn check_freeze(&mut self, ws: &Workspace, scope: &Scope, state: &ScopeState, amount: i64) {
+        match freeze(ws, scope, state, amount) {
+            Some(Ok(frozen)) => self.violations.push(frozen),
+            Some(Err(shadowed)) => self.would_refuse.push(shadowed),
+            None => {}
+        }
+    }
+
+    /// Adds every limit that leaves too little. `given` are those of the caller.
+    fn check_limits(
+        &mut self,
+        ws: &Workspace,
+        scope: &Scope,
+        state: &ScopeState,
+        (limits, given): (&[&Limit], &[Limit]),
+        amount: i64,
+    ) {
+        for limit in limits {
+            let fresh;
+            let balance = match state.balance(&limit.window) {
+                Some(balance) => balance,
+                None => {
+                    fresh = crate::scope::Balance::open(limit.window.clone(), ws.now, Default::default());
+                    &fresh
+                }
+            };
+            let available = balance.remaining(limit.amount) + i64::from(Mutant::OneTooMany.on());
+            if amount <= 0 || amount <= available {
+                continue;
             }
-        };
-        let available = balance.remaining(limit.amount) + i64::from(Mutant::OneTooMany.on());
-        if amount > 0 && amount > available {
-            out.push(Violation::Limit {
-                scope: scope.clone(),
-                window: limit.window.clone(),
+            let (scope, window, available) = (scope.clone(), limit.window.clone(), available.max(0));
+            if state.in_shadow() && !given.contains(limit) {
+                let short = Some(Short { window, limit: limit.amount, available });
+                self.would_refuse.push(WouldRefuse { scope, requested: amount, short });
+                continue;
+            }
+            self.violations.push(Violation::Limit {
+                scope,
+                window,
                 limit: limit.amount,
                 requested: amount,
-                available: available.max(0),
+                available,
                 retry_after: balance.retry_after(limit.amount, amount, ws.now, state.next_expiry),
                 possible: balance.could_fit(limit.amount, amount),
                 unit: state.budget.as_ref().map(|budget| budget.display_unit()).unwrap_or_default(),

@@ -92,7 +92,7 @@ fn start(decision: &mut Decision<'_>, spec: &BlobSpec, ttl: Span, rules: &Rules)
         charge: config.charge,
         hold,
     };
-    decision.record(placed.into_iter().chain([Event::BlobStarted(started)]).collect());
+    decision.record(placed.into_iter().flatten().chain([Event::BlobStarted(started)]).collect());
     Ok(Answer::Blob(BlobAnswer { blob, found: false }))
 }
 
@@ -115,7 +115,7 @@ fn grow(decision: &mut Decision<'_>, id: BlobId, size: u64, ttl: Span, rules: &R
             placed => placed?,
         };
         hold = Some(id);
-        events.push(placed);
+        events.extend(placed);
     }
     let due_at = decision.now().after(ttl);
     events.push(Event::BlobGrown(GrownBlob { blob: id, due_at, hold }));
@@ -349,23 +349,23 @@ fn credit(decision: &mut Decision<'_>, id: HoldId) {
     }
 }
 
-/// Places a hold for bytes on a scope.
+/// Returns the events that place a hold for bytes on a scope.
 fn hold_bytes(
     decision: &mut Decision<'_>,
     scope: &Scope,
     bytes: u64,
     ttl: Span,
     rules: &Rules,
-) -> Result<(HoldId, Event), Refusal> {
+) -> Result<(HoldId, Vec<Event>), Refusal> {
     let amount = i64::try_from(bytes).map_err(|_| Refusal::Overflow { scope: scope.clone() })?;
     let charges = vec![Charge::new(scope.clone(), amount)];
     let command = Command { charges, settle: Settle::Hold { ttl: Some(ttl) }, ..Command::default() };
     let events = submit::submit(decision.ws, decision.context, &command, rules, decision.ids)?;
-    let placed = events.into_iter().find_map(|event| match event {
-        Event::HoldPlaced { hold, .. } => Some((hold, event)),
+    let hold = events.iter().find_map(|event| match event {
+        Event::HoldPlaced { hold, .. } => Some(*hold),
         _ => None,
     });
-    Ok(placed.expect("a command that holds places a hold"))
+    Ok((hold.expect("a command that holds places a hold"), events))
 }
 
 /// Returns the bytes that a hold of an upload covers.

@@ -22,12 +22,13 @@ use std::collections::BTreeMap;
 
 use crate::answer::Finished;
 use crate::budget::Cover;
+use crate::decide::admit::Admitted;
 use crate::decide::decision::Decision;
 use crate::decide::lease::{check_owner, lost};
 use crate::decide::{admit, blob, hold};
 use crate::event::{Charged, Event};
 use crate::hold::{HeldCharge, Hold, HoldState, OnExpiry};
-use crate::id::JobId;
+use crate::id::{HoldId, JobId};
 use crate::job::{End, Finish, Job, JobError, JobState, Lapsed, Lease, LeaseEnd, Usage};
 use crate::mutant::Mutant;
 use crate::name::Scope;
@@ -194,7 +195,7 @@ fn fail(
         _ => Event::JobFailed { job: id, fence, attempt, worker, error, run_at: run_again },
     });
     match funds {
-        Some(Ok(Some(placed))) => fund_with(decision, id, placed),
+        Some(Ok(Some(funding))) => fund_with(decision, id, funding),
         Some(Err(shortage)) => park(decision, id, shortage),
         Some(Ok(None)) | None => {}
     }
@@ -227,13 +228,27 @@ pub(super) struct Shortage {
     run_at: Time,
 }
 
-/// Builds the event that places a hold like the one the job had, if it had one. Does not apply it.
-pub(super) fn fund(decision: &mut Decision<'_>, job: &Job) -> Result<Option<Event>, Shortage> {
+/// A hold for another attempt, which is not placed yet.
+pub(super) struct Funding {
+    pub(super) hold: HoldId,
+    events: Vec<Event>,
+}
+
+impl Funding {
+    /// Places the hold.
+    pub(super) fn place(self, decision: &mut Decision<'_>) -> HoldId {
+        self.events.into_iter().for_each(|event| decision.emit(event));
+        self.hold
+    }
+}
+
+/// Admits a hold like the one the job had, if it had one. Does not place it.
+pub(super) fn fund(decision: &mut Decision<'_>, job: &Job) -> Result<Option<Funding>, Shortage> {
     let old = job.hold.and_then(|id| decision.ws.holds.get(&id)).cloned();
     let Some(old) = old else { return Ok(None) };
     let id = decision.new_hold();
     match place_again(decision, &old, job.id, id) {
-        Ok(placed) => Ok(Some(placed)),
+        Ok(funding) => Ok(Some(funding)),
         Err(refusal) => {
             let scope = match &refusal {
                 Refusal::Refused(violations) => violations.iter().find_map(|violation| match violation {
@@ -251,10 +266,8 @@ pub(super) fn fund(decision: &mut Decision<'_>, job: &Job) -> Result<Option<Even
 }
 
 /// Places the hold of a job's next attempt.
-pub(super) fn fund_with(decision: &mut Decision<'_>, job: JobId, placed: Event) {
-    let Event::HoldPlaced { hold, .. } = &placed else { unreachable!("`fund` places a hold") };
-    let hold = *hold;
-    decision.emit(placed);
+pub(super) fn fund_with(decision: &mut Decision<'_>, job: JobId, funding: Funding) {
+    let hold = funding.place(decision);
     decision.emit(Event::JobFunded { job, hold });
 }
 
@@ -271,7 +284,7 @@ pub(super) fn retry_budget_later(decision: &mut Decision<'_>, id: JobId, shortag
 }
 
 /// Admits a hold with the charges of an old one.
-fn place_again(decision: &Decision<'_>, old: &Hold, job: JobId, hold: crate::id::HoldId) -> Result<Event, Refusal> {
+fn place_again(decision: &Decision<'_>, old: &Hold, job: JobId, hold: HoldId) -> Result<Funding, Refusal> {
     let tenant = &decision.context.tenant;
     let charges = old.charges.iter().map(|charge| Charge {
         scope: charge.scope.clone(),
@@ -281,10 +294,11 @@ fn place_again(decision: &Decision<'_>, old: &Hold, job: JobId, hold: crate::id:
         default: None,
     });
     let charges: Vec<Charge> = charges.collect();
-    let charges = admit::admit(&admit::Rows::new(decision.ws, tenant), admit::resolve(decision.ws, tenant, &charges)?)?;
-    Ok(Event::HoldPlaced {
+    let charges = admit::resolve(decision.ws, tenant, &charges)?;
+    let Admitted { charged, would_refuse } = admit::admit(&admit::Rows::new(decision.ws, tenant), charges)?;
+    let placed = Event::HoldPlaced {
         hold,
-        charges,
+        charges: charged,
         expires_at: Time::NEVER,
         life_until: Time::NEVER,
         late: Cover::Charge,
@@ -292,7 +306,8 @@ fn place_again(decision: &Decision<'_>, old: &Hold, job: JobId, hold: crate::id:
         job: Some(job),
         clamped: None,
         on_expiry: OnExpiry::Release,
-    })
+    };
+    Ok(Funding { hold, events: Admitted::shadowed(would_refuse).chain([placed]).collect() })
 }
 
 /// Releases the hold of a job, if it is live.

@@ -10,13 +10,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::apply::late_parts;
 use crate::budget::Cover;
 use crate::context::Context;
-use crate::decide::admit;
+use crate::decide::admit::{self, Admitted};
 use crate::event::{Charged, Event};
 use crate::hold::{ClampedTtl, HeldCharge, Hold, HoldState, Uncovered, sums};
 use crate::id::HoldId;
 use crate::mutant::Mutant;
 use crate::name::{Scope, Tenant};
-use crate::refusal::{Refusal, Violation};
+use crate::refusal::Refusal;
 use crate::request::Actual;
 use crate::scope::{Posting, ScopeState};
 use crate::state::Workspace;
@@ -122,11 +122,14 @@ pub(super) fn extend(ws: &Workspace, context: &Context, id: HoldId, by: Span) ->
         HoldState::Expired => return Err(Refusal::HoldExpired { hold: id, at: hold.expires_at }),
         state => return Err(Refusal::AlreadySettled { hold: id, state }),
     }
-    let frozen = hold
-        .totals()
-        .into_keys()
-        .filter(|scope| admit::row(ws, &context.tenant, scope).is_some_and(|row| row.frozen_at(ws.now).is_some()));
-    let frozen: Vec<Violation> = frozen.map(|scope| Violation::Frozen { scope }).collect();
+    let (mut frozen, mut would_refuse) = (Vec::new(), Vec::new());
+    for scope in hold.totals().into_keys() {
+        match admit::row(ws, &context.tenant, &scope).and_then(|row| admit::freeze(ws, &scope, row, 0)) {
+            Some(Ok(violation)) => frozen.push(violation),
+            Some(Err(shadowed)) => would_refuse.push(shadowed),
+            None => {}
+        }
+    }
     if !frozen.is_empty() {
         return Err(Refusal::Refused(frozen));
     }
@@ -135,7 +138,9 @@ pub(super) fn extend(ws: &Workspace, context: &Context, id: HoldId, by: Span) ->
         return Err(Refusal::LifeExceeded { hold: id, until: hold.life_until });
     }
     let clamped = ClampedTtl::of(by, expires_at.since(hold.expires_at));
-    Ok(vec![Event::HoldExtended { hold: id, expires_at, scopes: hold.totals().into_keys().collect(), clamped }])
+    let scopes = hold.totals().into_keys().collect();
+    let extended = Event::HoldExtended { hold: id, expires_at, scopes, clamped };
+    Ok(Admitted::shadowed(would_refuse).chain([extended]).collect())
 }
 
 /// Credits units to a scope and its ancestors. A credit that names a hold goes to the ancestors that the hold was

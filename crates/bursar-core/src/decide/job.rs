@@ -109,10 +109,8 @@ fn retry(decision: &mut Decision<'_>, id: JobId) -> Result<(), Refusal> {
 /// Starts a dead or cancelled job over, with a hold like the one it had. If its budget refuses the hold, the job is parked.
 fn restart(decision: &mut Decision<'_>, job: &Job) {
     match fund(decision, job) {
-        Ok(Some(placed)) => {
-            let Event::HoldPlaced { hold, .. } = &placed else { unreachable!("`fund` places a hold") };
-            let hold = Some(*hold);
-            decision.emit(placed);
+        Ok(Some(funding)) => {
+            let hold = Some(funding.place(decision));
             decision.emit(Event::JobRetried { job: job.id, hold });
         }
         Ok(None) => decision.emit(Event::JobRetried { job: job.id, hold: None }),
@@ -175,12 +173,11 @@ fn resume(decision: &mut Decision<'_>, id: JobId) -> Result<(), Refusal> {
         }
         // Another scope refuses the hold now, so the job waits for that one.
         Err(shortage) => park(decision, id, shortage),
-        Ok(placed) => {
-            let hold = match &placed {
-                Some(Event::HoldPlaced { hold, .. }) => *hold,
-                _ => job.hold.expect("only a job with a hold waits for a budget"),
+        Ok(funding) => {
+            let hold = match funding {
+                Some(funding) => funding.place(decision),
+                None => job.hold.expect("only a job with a hold waits for a budget"),
             };
-            placed.into_iter().for_each(|placed| decision.emit(placed));
             let scope = job.life.awaits.clone().expect("a parked job waits for a scope");
             decision.emit(Event::JobResumed { job: id, scope, hold });
         }

@@ -10,6 +10,7 @@ use crate::answer::Placed;
 use crate::bounds::{TTL_MAX, TTL_MIN};
 use crate::budget::{Budget, Cover};
 use crate::context::Context;
+use crate::decide::admit::Admitted;
 use crate::decide::{Rules, admit, blob, grant};
 use crate::event::{Charged, Entry, Event, Recorded};
 use crate::hold::ClampedTtl;
@@ -34,10 +35,10 @@ pub(super) fn submit(
         return Ok(found);
     }
     let rows = admit::Rows::with_defaults(ws, tenant, &command.charges)?;
-    let charged = charges(ws, tenant, &rows, command)?;
+    let admitted = charges(ws, tenant, &rows, command)?;
     let redeemed = grant::redeem(ws, tenant, &command.redeem);
-    let (charged, (redeemed, granted)) = match (charged, redeemed) {
-        (Ok(charged), Ok(redeemed)) => (charged, redeemed),
+    let (admitted, (redeemed, granted)) = match (admitted, redeemed) {
+        (Ok(admitted), Ok(redeemed)) => (admitted, redeemed),
         (Err(mut limits), Err(grants)) => {
             limits.extend(grants);
             return Err(Refusal::Refused(limits));
@@ -52,6 +53,8 @@ pub(super) fn submit(
     };
     let mut events: Vec<Event> = rows.definitions().collect();
     events.reserve(1 + redeemed.len() + jobs.len());
+    let Admitted { charged, would_refuse } = admitted;
+    events.extend(Admitted::shadowed(would_refuse));
     if !charged.is_empty() {
         events.push(match &command.settle {
             Settle::Now => Event::Posted { charges: charged },
@@ -111,10 +114,10 @@ fn charges(
     tenant: &Tenant,
     rows: &admit::Rows<'_>,
     command: &Command,
-) -> Result<Violated<Vec<Charged>>, Refusal> {
+) -> Result<Violated<Admitted>, Refusal> {
     let resolved = admit::resolve(ws, tenant, &command.charges)?;
     match admit::admit(rows, resolved) {
-        Ok(charged) => Ok(Ok(charged)),
+        Ok(admitted) => Ok(Ok(admitted)),
         Err(Refusal::Refused(violations)) => Ok(Err(violations)),
         Err(refusal) => Err(refusal),
     }

@@ -35,6 +35,7 @@ kinds! {
     BudgetUnfrozen = "budget.unfrozen",
     BudgetCrossed = "budget.crossed",
     BudgetCleared = "budget.cleared",
+    BudgetWouldRefuse = "budget.would_refuse",
     GrantMinted = "grant.minted",
     GrantRedeemed = "grant.redeemed",
     GrantRevoked = "grant.revoked",

@@ -120,6 +120,7 @@ fn times_of(event: &mut Event, mut visit: impl FnMut(&mut Time)) {
         | Event::BudgetUnfrozen { .. }
         | Event::BudgetCrossed { .. }
         | Event::BudgetCleared { .. }
+        | Event::BudgetWouldRefuse(_)
         | Event::GrantRedeemed { .. }
         | Event::GrantRevoked { .. }
         | Event::GrantUsed { .. }

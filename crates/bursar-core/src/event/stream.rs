@@ -1,5 +1,6 @@
 //! Streams: the thing that each event belongs to.
 
+use crate::budget::WouldRefuse;
 use crate::event::{Charged, Event, GrownBlob, StartedBlob, StoredBlob};
 use crate::id::{BlobId, CommandId, GrantId, HoldId, JobId};
 use crate::name::{Namespace, Queue, ScheduleName, Scope, Tenant};
@@ -97,7 +98,8 @@ impl Event {
             | Event::BudgetTripped { scope, .. }
             | Event::BudgetUnfrozen { scope, .. }
             | Event::BudgetCrossed { scope, .. }
-            | Event::BudgetCleared { scope, .. } => Stream::Scope(tenant.clone(), scope.clone()),
+            | Event::BudgetCleared { scope, .. }
+            | Event::BudgetWouldRefuse(WouldRefuse { scope, .. }) => Stream::Scope(tenant.clone(), scope.clone()),
             Event::GrantMinted { grant, .. }
             | Event::GrantRedeemed { grant, .. }
             | Event::GrantRevoked { grant }

@@ -119,6 +119,10 @@ fn limit_rows(budget: &BudgetAnswer, unit: &Unit) -> Markup {
 fn balances(visit: &Visit, budget: &BudgetAnswer, unit: &Unit) -> Markup {
     let tightest = bar::tightest(budget);
     html! {
+        @if budget.budget.as_ref().is_some_and(|body| body.shadow) {
+            div.flash { p { "In shadow mode: its limits refuse nothing. What they would have refused is in the events below as "
+                code { "budget.would_refuse" } "." } }
+        }
         @if let Some(freeze) = &budget.freeze { div.flash.is-bad { p { (frozen(visit, freeze)) } } }
         @if let Some((balance, fill)) = tightest {
             section.card aria-label="Nearest limit" {
@@ -368,6 +372,9 @@ fn flags(event: &EventAnswer) -> Markup {
 
 /// Returns the amount of the first charge of an event.
 fn amount_of(event: &EventAnswer) -> Option<i64> {
+    if event.kind == "budget.would_refuse" {
+        return event.data["requested"].as_i64();
+    }
     let charge = event.data.get("charges").and_then(|charges| charges.get(0)).or_else(|| event.data.get("charge"))?;
     charge.get("actual").and_then(serde_json::Value::as_i64).or_else(|| charge.get("amount")?.as_i64())
 }

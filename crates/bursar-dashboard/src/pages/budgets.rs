@@ -141,7 +141,10 @@ fn row(visit: &Visit, budget: &BudgetAnswer, depth: usize, frozen_above: bool) -
 
 /// Shows how a budget stands.
 pub(crate) fn state(budget: &BudgetAnswer) -> Markup {
+    let in_shadow = budget.budget.as_ref().is_some_and(|body| body.shadow);
     match bar::tightest(budget).map(|(_, fill)| fill.percent()) {
+        Some(100..) if in_shadow => badge::badge("warn", "shadow, past the limit"),
+        _ if in_shadow => badge::badge("off", "shadow"),
         _ if budget.frozen => badge::badge("frozen", "frozen"),
         Some(100..) => badge::badge("bad", "at the limit"),
         Some(80..) => badge::badge("warn", "over 80 %"),

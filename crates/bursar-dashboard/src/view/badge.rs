@@ -77,7 +77,7 @@ pub(crate) fn event_kind(kind: &str) -> Markup {
     let class = match kind {
         "job.succeeded" | "hold.committed" | "budget.unfrozen" | "budget.cleared" => "is-good",
         "job.failed" | "job.rescued" | "job.dead_lettered" | "budget.tripped" | "budget.frozen" => "is-bad",
-        "budget.crossed" | "hold.expired" | "job.parked" => "is-warn",
+        "budget.crossed" | "budget.would_refuse" | "hold.expired" | "job.parked" => "is-warn",
         "budget.defined" | "queue.defined" | "schedule.defined" | "grant.minted" | "grant.revoked" => "is-act",
         _ => "",
     };

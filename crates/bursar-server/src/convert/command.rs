@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use bursar::{Placed, Receipt};
 
+use crate::wire::budget::WouldRefuseAnswer;
 use crate::wire::command::{CommandAnswer, EnqueuedAnswer, PlacedAnswer, RedeemedAnswer, charges};
 
 /// Returns the result of a command that was executed or, for a dry run, checked.
@@ -24,5 +25,6 @@ pub fn command_answer(receipt: &Receipt, dry_run: bool) -> CommandAnswer {
         grants: done.grants.iter().map(RedeemedAnswer::from).collect(),
         jobs: jobs.copied().map(EnqueuedAnswer::from).collect(),
         warnings: done.warnings().into_iter().map(Cow::from).collect(),
+        would_refuse: done.would_refuse.iter().map(WouldRefuseAnswer::from).collect(),
     }
 }

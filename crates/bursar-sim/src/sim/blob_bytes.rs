@@ -25,8 +25,8 @@ impl Model {
             let sums = totals(&charges, |place| charges[place].amount);
             match self.violations(case, &charges, &sums) {
                 Err(scope) => return Err(case.refused(&Refusal::UnknownScope { scope })),
-                Ok(violations) if violations.is_empty() => return Ok(amount),
-                Ok(violations) => refused = violations,
+                Ok((violations, _)) if violations.is_empty() => return Ok(amount),
+                Ok((violations, _)) => refused = violations,
             }
         }
         Err(case.violated(&refused).map_err(|what| format!("bytes: {what}")))
@@ -41,14 +41,17 @@ impl Model {
         ttl: Span,
         events: &mut EventCursor<'_>,
     ) -> Check<HoldId> {
+        let command = held(scope, amount, ttl);
+        let expected = self.resolve(case.tenant(), &command);
+        let sums = totals(&expected, |place| expected[place].amount);
+        let found = self.violations(case, &expected, &sums);
+        let (_, shadowed) = found.map_err(|scope| format!("bytes: {scope} has no limit"))?;
+        self.compare_shadowed(shadowed, events)?;
         let event = events.next("a hold for bytes")?;
         let Event::HoldPlaced { hold, charges, expires_at, life_until, late, overrun, job, clamped, on_expiry } = event
         else {
             return Err(format!("bytes: {event:?} comes before the hold for {amount} bytes"));
         };
-        let command = held(scope, amount, ttl);
-        let expected = self.resolve(case.tenant(), &command);
-        let sums = totals(&expected, |place| expected[place].amount);
         let moves: Moves = sums.into_iter().map(|(scope, bytes)| (scope, charge_move(case.now, bytes, true))).collect();
         self.compare_charges(case, charges, &expected, &[], &moves).map_err(|what| format!("bytes: {what}"))?;
         let placed = Placed { id: *hold, expires_at: *expires_at, charges: charges.clone(), clamped: *clamped };

@@ -1,7 +1,7 @@
 //! The expected outcome of each request by the model, compared with its answer; then the model makes the same change.
 
 use bursar_core::answer::{Answer, Outcome, Submitted};
-use bursar_core::budget::{Cover, HoldPolicy, Limit};
+use bursar_core::budget::{Cover, HoldPolicy, Limit, Short, WouldRefuse};
 use bursar_core::grant::{GrantFault, GrantState};
 use bursar_core::hold::HoldState;
 use bursar_core::id::GrantId;
@@ -175,8 +175,8 @@ impl Model {
         }
         let charges = self.resolve(case.tenant(), command);
         let sums = totals(&charges, |place| charges[place].amount);
-        let mut violations = match self.violations(case, &charges, &sums) {
-            Ok(violations) => violations,
+        let (mut violations, shadowed) = match self.violations(case, &charges, &sums) {
+            Ok(found) => found,
             Err(scope) => return case.refused(&Refusal::UnknownScope { scope }),
         };
         let mut redeemed = Vec::new();
@@ -202,6 +202,7 @@ impl Model {
             Answer::Done if charges.is_empty() && command.redeem.is_empty() && command.jobs.is_empty() => &nothing,
             _ => return Err("a command has an answer of another kind".into()),
         };
+        is("what shadow mode would have refused", &answered.would_refuse, &shadowed)?;
         let placed = answered.hold.as_ref().map_or(&[][..], |hold| &hold.charges);
         self.compare_charges(case, if held { placed } else { &answered.posted }, &charges, &[], &moves)?;
         self.compare_parts(case, command, answered)?;
@@ -227,14 +228,14 @@ impl Model {
         Ok(effect)
     }
 
-    /// Returns the violations of charges, or a scope without any limit.
+    /// Returns the violations of charges, and those of budgets in shadow mode; or a scope without any limit.
     pub(super) fn violations(
         &mut self,
         case: &Case<'_>,
         charges: &[ChargeModel],
         sums: &[(Scope, i64)],
-    ) -> Result<Vec<Violation>, Scope> {
-        let mut violations = Vec::new();
+    ) -> Result<(Vec<Violation>, Vec<WouldRefuse>), Scope> {
+        let (mut violations, mut shadowed) = (Vec::new(), Vec::new());
         for (scope, amount) in sums {
             let given = charges.iter().find(|charge| charge.scope == *scope).map_or(&[][..], |charge| &charge.limits);
             let model = self.scope(&case.key(scope), case.now);
@@ -243,12 +244,24 @@ impl Model {
                 return Err(scope.clone());
             }
             if model.is_frozen(case.now) {
-                violations.push(Violation::Frozen { scope: scope.clone() });
+                if model.ignores_freeze() {
+                    shadowed.push(WouldRefuse { scope: scope.clone(), requested: *amount, short: None });
+                } else {
+                    violations.push(Violation::Frozen { scope: scope.clone() });
+                }
             }
-            violations
-                .extend(limits.iter().filter_map(|limit| limit_violation(model, scope, limit, *amount, case.now)));
+            for limit in &limits {
+                let Some(violation) = limit_violation(model, scope, limit, *amount, case.now) else { continue };
+                if model.in_shadow() && !given.contains(limit) {
+                    let (window, available) = (limit.window.clone(), model.remaining(limit, case.now).max(0));
+                    let short = Some(Short { window, limit: limit.amount, available });
+                    shadowed.push(WouldRefuse { scope: scope.clone(), requested: *amount, short });
+                } else {
+                    violations.push(violation);
+                }
+            }
         }
-        Ok(violations)
+        Ok((violations, shadowed))
     }
 
     /// Checks the answer if the job that would own the hold exists already: nothing is charged or redeemed.

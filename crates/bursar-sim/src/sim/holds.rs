@@ -1,7 +1,8 @@
 //! What the model expects of operations on one hold: commit, release and extend.
 
 use bursar_core::answer::Answer;
-use bursar_core::budget::Cover;
+use bursar_core::budget::{Cover, WouldRefuse};
+use bursar_core::event::Event;
 use bursar_core::hold::{ClampedTtl, HoldState};
 use bursar_core::id::HoldId;
 use bursar_core::name::Scope;
@@ -143,10 +144,13 @@ impl Model {
             state => return case.refused(&Refusal::AlreadySettled { hold: id, state }),
         }
         let scopes: Vec<Scope> = hold.totals().into_iter().map(|(scope, _)| scope).collect();
-        let mut frozen = Vec::new();
+        let (mut frozen, mut shadowed) = (Vec::new(), Vec::new());
         for scope in &scopes {
-            if self.scope(&case.key(scope), now).is_frozen(now) {
-                frozen.push(Violation::Frozen { scope: scope.clone() });
+            let model = self.scope(&case.key(scope), now);
+            match (model.is_frozen(now), model.ignores_freeze()) {
+                (true, true) => shadowed.push(WouldRefuse { scope: scope.clone(), requested: 0, short: None }),
+                (true, false) => frozen.push(Violation::Frozen { scope: scope.clone() }),
+                (false, _) => {}
             }
         }
         if !frozen.is_empty() {
@@ -163,6 +167,11 @@ impl Model {
         if case.request.dry_run {
             return Ok(false);
         }
+        let recorded = case.events().filter_map(|event| match event {
+            Event::BudgetWouldRefuse(recorded) => Some(recorded.clone()),
+            _ => None,
+        });
+        is("what shadow mode would have refused", &recorded.collect(), &shadowed)?;
         self.holds.get_mut(&id).expect("the hold was found above").expires_at = expires_at;
         for scope in &scopes {
             let scope = self.scope(&case.key(scope), now);

@@ -312,6 +312,16 @@ impl ScopeModel {
         self.tripped.iter().any(|(known, from)| known == window && *from == start)
     }
 
+    /// Whether the budget is only tried out.
+    pub(crate) fn in_shadow(&self) -> bool {
+        self.budget.as_ref().is_some_and(|budget| budget.shadow)
+    }
+
+    /// Whether the freeze, if there is one, refuses nothing.
+    pub(crate) fn ignores_freeze(&self) -> bool {
+        self.in_shadow() && matches!(self.frozen, Some(Frozen::Trip { .. }))
+    }
+
     pub(crate) fn is_frozen(&self, now: Micros) -> bool {
         match &self.frozen {
             None => false,

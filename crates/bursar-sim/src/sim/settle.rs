@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bursar_core::answer::Finished;
-use bursar_core::budget::Cover;
+use bursar_core::budget::{Cover, WouldRefuse};
 use bursar_core::event::{Charged, Event};
 use bursar_core::hold::HoldState;
 use bursar_core::id::{HoldId, JobId};
@@ -242,6 +242,14 @@ impl Model {
         Ok(Ok(()))
     }
 
+    /// Judges the events for what budgets in shadow mode would have refused.
+    pub(super) fn compare_shadowed(&self, expected: Vec<WouldRefuse>, events: &mut EventCursor<'_>) -> Check {
+        expected.into_iter().try_for_each(|expected| {
+            let event = events.next("a refusal in shadow mode")?;
+            is("what shadow mode would have refused", event, &Event::BudgetWouldRefuse(expected))
+        })
+    }
+
     /// Judges a new hold like the job's last one, which must be admitted. `None` if the job never had one.
     pub(super) fn fund(&mut self, case: &Case<'_>, id: JobId, events: &mut EventCursor<'_>) -> Check<Option<HoldId>> {
         let Some(old) = self.jobs[&id].hold.and_then(|hold| self.holds.get(&hold)).cloned() else { return Ok(None) };
@@ -249,6 +257,9 @@ impl Model {
         if let Some(scope) = self.refusing_scope(case, &charges) {
             return Err(format!("spend: {id} gets a new hold that {scope} does not admit"));
         }
+        let sums = totals(&charges, |place| charges[place].amount);
+        let (_, shadowed) = self.violations(case, &charges, &sums).map_err(|scope| format!("{scope} has no limit"))?;
+        self.compare_shadowed(shadowed, events)?;
         let event = events.next("a hold for the next attempt")?;
         let Event::HoldPlaced { hold, charges: answered, expires_at, late, overrun, job, .. } = event else {
             return Err(format!("{event:?} is not a hold for the next attempt"));
@@ -258,7 +269,6 @@ impl Model {
             &(expires_at.micros(), *late, *overrun, *job),
             &(Micros::MAX, Cover::Charge, old.overrun, Some(id)),
         )?;
-        let sums = totals(&charges, |place| charges[place].amount);
         let moves: Vec<_> =
             sums.iter().map(|(scope, amount)| (scope.clone(), charge_move(case.now, *amount, true))).collect();
         self.compare_charges(case, answered, &charges, &[], &moves)?;
@@ -295,7 +305,7 @@ impl Model {
         let sums = totals(charges, |place| charges[place].amount);
         match self.violations(case, charges, &sums) {
             Err(_) => Some(charges[0].scope.clone()),
-            Ok(violations) => violations.into_iter().find_map(|violation| match violation {
+            Ok((violations, _)) => violations.into_iter().find_map(|violation| match violation {
                 Violation::Limit { scope, .. } | Violation::Frozen { scope } => Some(scope),
                 Violation::Grant { .. } => None,
             }),

@@ -266,7 +266,8 @@ impl Workload {
         };
         let trip = random.one_in(3).then(|| Limit::new(random.between(50, 400), random.pick(&self.windows).clone()));
         let thresholds = random.pick(&[vec![], vec![50], vec![50, 80, 100]]).clone();
-        let budget = Budget { parent, hold, trip, thresholds, ..Budget::new(limits) };
+        let shadow = random.one_in(8);
+        let budget = Budget { parent, hold, trip, thresholds, shadow, ..Budget::new(limits) };
         Op::Define { scope: self.scopes[place].clone(), budget }
     }
 

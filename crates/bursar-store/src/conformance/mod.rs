@@ -74,6 +74,7 @@ cases! {
     windows::ninth_window_is_refused,
     windows::threshold_crossings_are_recorded_once,
     windows::tripped_scope_is_frozen_until_the_window_resets,
+    windows::shadow_budget_refuses_nothing_and_records_it,
     windows::sums_never_overflow_64_bits,
     windows::drained_bucket_is_not_deleted,
     windows::definition_records_thresholds_already_crossed,

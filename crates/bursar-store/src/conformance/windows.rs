@@ -1,13 +1,15 @@
 //! Windows: which postings and holds count, and for how long.
 
 use bursar_core::bounds::FOLD_STEP;
+use bursar_core::budget::{Budget, Short, WouldRefuse};
 use bursar_core::event::Event;
+use bursar_core::name::IdempotencyKey;
 use bursar_core::refusal::{Refusal, Violation};
-use bursar_core::request::Op;
+use bursar_core::request::{Op, Request};
 use bursar_core::scope::Freeze;
 use bursar_core::time::{Span, Time};
 
-use super::world::{World, available, hold, hold_within, limit, loose, post, post_within, scope, secs};
+use super::world::{World, available, hold, hold_within, limit, loose, post, post_within, scope, secs, submitted};
 
 pub(super) async fn rolling_window_is_exact(world: World) {
     world.budget("api", &[limit(100, "rolling:60000")]).await;
@@ -192,6 +194,64 @@ pub(super) async fn tripped_scope_is_frozen_until_the_window_resets(world: World
     world.clock.advance(Span::from_days(3));
     assert!(world.submit(post("room", 1)).await.is_err(), "a manual freeze does not end by itself");
     world.assert_verified().await;
+}
+
+pub(super) async fn shadow_budget_refuses_nothing_and_records_it(world: World) {
+    let strict = Budget { trip: Some(limit(150, "day")), ..loose(&[limit(100, "day")]) };
+    let shadow = Budget { shadow: true, ..strict.clone() };
+    world.define("room", shadow.clone()).await;
+    let short = |requested, available| {
+        let short = Short { window: "day".parse().expect("a window"), limit: 100, available };
+        WouldRefuse { scope: scope("room"), requested, short: Some(short) }
+    };
+    let frozen = |requested| WouldRefuse { scope: scope("room"), requested, short: None };
+    let fits = submitted(world.apply(post("room", 90)).await);
+    assert_eq!((fits.would_refuse.clone(), fits.warnings()), (vec![], vec![]));
+    let held = submitted(world.apply(hold("room", 30, secs(60))).await);
+    assert_eq!((held.would_refuse.clone(), held.warnings()), (vec![short(30, 10)], vec!["would_refuse"]));
+    assert_eq!(world.balance("room", "day").await, (90, 30), "it is held like any other");
+    let over = submitted(world.apply(post("room", 65)).await);
+    assert_eq!(over.would_refuse, [short(65, 0)]);
+    assert!(matches!(world.state("room").await.frozen, Some(Freeze::Trip { .. })));
+    let tripped = submitted(world.apply(post("room", 1)).await);
+    assert_eq!(tripped.would_refuse, [frozen(1), short(1, 0)]);
+    let live = held.hold.expect("a hold").id;
+    world.apply(Op::Extend { hold: live, by: secs(60) }).await;
+    world.commit(live, 30).await.expect("a commit is never refused");
+
+    // A dry run and a repeated request give the same answer.
+    let key = IdempotencyKey::new("again").expect("a valid key");
+    let keyed = |dry_run| Request { dry_run, ..Request::from(post("room", 7)).with_key(key.clone()) };
+    let expected = [frozen(7), short(7, 0)];
+    for dry_run in [true, false, false] {
+        let outcome = world.request(keyed(dry_run)).await.expect("nothing is refused");
+        assert_eq!(submitted(outcome).would_refuse, expected);
+    }
+
+    // What refuses nevertheless: a limit of the caller, also an equal one, an ancestor, and a freeze by a caller.
+    for given in [limit(5, "hour"), limit(100, "day")] {
+        assert!(world.submit(post_within("room", 6, &[given])).await.is_err());
+    }
+    world.budget("house", &[limit(10, "day")]).await;
+    world.define("room", shadow.under(scope("house"))).await;
+    assert_eq!(available(world.submit(post("room", 11)).await), 10, "the ancestor is not in shadow mode");
+    world.apply(Op::Freeze { scope: scope("room") }).await;
+    assert!(world.submit(post("room", 1)).await.is_err());
+    world.apply(Op::Unfreeze { scope: scope("room") }).await;
+
+    let recorded: Vec<WouldRefuse> = world.events().await.into_iter().filter_map(shadowed).collect();
+    let expected = [short(30, 10), short(65, 0), frozen(1), short(1, 0), frozen(0), frozen(7), short(7, 0)];
+    assert_eq!(recorded, expected, "what is refused or only tried records nothing");
+    world.define("room", strict).await;
+    assert_eq!(available(world.submit(post("room", 1)).await), 0, "spend in shadow mode counts");
+    world.assert_verified().await;
+}
+
+fn shadowed(event: Event) -> Option<WouldRefuse> {
+    match event {
+        Event::BudgetWouldRefuse(shadowed) => Some(shadowed),
+        _ => None,
+    }
 }
 
 pub(super) async fn sums_never_overflow_64_bits(world: World) {

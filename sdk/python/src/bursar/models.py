@@ -188,7 +188,7 @@ class BudgetAnswer(TypedDict):
     scope: str
 
     shadow: NotRequired[bool]
-    """Reserved; must be `false`."""
+    """Whether the budget is only tried out: its limits and its trip refuse nothing, and what they would have refused is recorded as `budget.would_refuse`. Limits given in a request, other budgets of a chain and an explicit freeze refuse as usual."""
     thresholds: NotRequired[list[int]]
     """Percentages of each limit, from 1 to 1000. An event is recorded when posted units reach one."""
     trip: NotRequired[LimitBody | None]
@@ -223,7 +223,7 @@ class BudgetBody(TypedDict):
     scope: NotRequired[Any]
     """Ignored: a field of the answer, which may be sent back."""
     shadow: NotRequired[bool]
-    """Reserved; must be `false`."""
+    """Whether the budget is only tried out: its limits and its trip refuse nothing, and what they would have refused is recorded as `budget.would_refuse`. Limits given in a request, other budgets of a chain and an explicit freeze refuse as usual."""
     thresholds: NotRequired[list[int]]
     """Percentages of each limit, from 1 to 1000. An event is recorded when posted units reach one."""
     trip: NotRequired[LimitBody | None]
@@ -320,7 +320,9 @@ class CommandAnswer(TypedDict):
     replayed: bool
     """The command was executed earlier under the same idempotency key; this is that result."""
     warnings: NotRequired[list[str]]
-    """`ttl_lowered` or `ttl_raised` if the hold does not live as long as requested; else empty."""
+    """`ttl_lowered` or `ttl_raised` if the hold does not live as long as requested; `would_refuse` if `would_refuse` is not empty."""
+    would_refuse: NotRequired[list[WouldRefuseAnswer]]
+    """What budgets in shadow mode would have refused."""
 
 
 class CommandBody(TypedDict):
@@ -2267,6 +2269,41 @@ class WorkerSeenAnswer(TypedDict):
     """Whether it is waiting for jobs now."""
 
 
+class WouldRefuseAnswerLimit(TypedDict):
+    """A limit left too few units."""
+
+    available: int
+    """The units that were left."""
+    kind: Literal["limit"]
+
+    length_ms: NotRequired[int | None]
+    """The length of a `rolling` window or the refill period of a `bucket`, in milliseconds."""
+    limit: int
+
+    refill: NotRequired[int | None]
+    """The units that a `bucket` regains in `length_ms`."""
+    requested: int
+    """The units that the request needed."""
+    scope: str
+
+    week_start: NotRequired[Weekday | None]
+    """The first day of a `week`."""
+    window: str
+    """`lifetime`, `rolling`, `bucket`, `hour`, `day`, `week`, `month` or `year`."""
+    zone: NotRequired[str | None]
+    """The time zone of a calendar window."""
+
+
+class WouldRefuseAnswerFrozen(TypedDict):
+    """The trip limit had frozen the scope."""
+
+    kind: Literal["frozen"]
+
+    requested: int
+    """The units that the request needed; 0 for the extension of a hold."""
+    scope: str
+
+
 BackoffWord: TypeAlias = Literal["exponential", "fixed", "list"]
 """How the delay before the next attempt is chosen."""
 
@@ -2326,3 +2363,6 @@ ViolationAnswer: TypeAlias = Union[ViolationAnswerLimit, ViolationAnswerFrozen, 
 
 Weekday: TypeAlias = Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
 """A day of the week."""
+
+WouldRefuseAnswer: TypeAlias = Union[WouldRefuseAnswerLimit, WouldRefuseAnswerFrozen]
+"""What a budget in shadow mode admitted, and would have refused otherwise."""

@@ -2035,7 +2035,8 @@ export interface components {
             refusals?: components["schemas"]["RefusalsAnswer"][];
             scope: string;
             /**
-             * @description Reserved; must be `false`.
+             * @description Whether the budget is only tried out: its limits and its trip refuse nothing, and what they would have refused is recorded as
+             *     `budget.would_refuse`. Limits given in a request, other budgets of a chain and an explicit freeze refuse as usual.
              * @default false
              */
             shadow?: boolean;
@@ -2105,7 +2106,8 @@ export interface components {
             /** @description Ignored: a field of the answer, which may be sent back. */
             scope?: unknown;
             /**
-             * @description Reserved; must be `false`.
+             * @description Whether the budget is only tried out: its limits and its trip refuse nothing, and what they would have refused is recorded as
+             *     `budget.would_refuse`. Limits given in a request, other budgets of a chain and an explicit freeze refuse as usual.
              * @default false
              */
             shadow?: boolean;
@@ -2246,10 +2248,12 @@ export interface components {
             /** @description The command was executed earlier under the same idempotency key; this is that result. */
             replayed: boolean;
             /**
-             * @description `ttl_lowered` or `ttl_raised` if the hold does not live as long as requested; else empty.
+             * @description `ttl_lowered` or `ttl_raised` if the hold does not live as long as requested; `would_refuse` if `would_refuse` is not empty.
              * @default []
              */
             warnings?: string[];
+            /** @description What budgets in shadow mode would have refused. */
+            would_refuse?: components["schemas"]["WouldRefuseAnswer"][];
         };
         /** @description Charges, redemptions and jobs that are executed together or not at all. */
         CommandBody: {
@@ -4882,6 +4886,49 @@ export interface components {
             /** @description Whether it is waiting for jobs now. */
             waiting: boolean;
         };
+        /** @description What a budget in shadow mode admitted, and would have refused otherwise. */
+        WouldRefuseAnswer: {
+            /**
+             * Format: int64
+             * @description The units that were left.
+             */
+            available: number;
+            /** @constant */
+            kind: "limit";
+            /**
+             * Format: int64
+             * @description The length of a `rolling` window or the refill period of a `bucket`, in milliseconds.
+             */
+            length_ms?: number | null;
+            /** Format: int64 */
+            limit: number;
+            /**
+             * Format: int64
+             * @description The units that a `bucket` regains in `length_ms`.
+             */
+            refill?: number | null;
+            /**
+             * Format: int64
+             * @description The units that the request needed.
+             */
+            requested: number;
+            scope: string;
+            /** @description The first day of a `week`. */
+            week_start?: components["schemas"]["Weekday"] | null;
+            /** @description `lifetime`, `rolling`, `bucket`, `hour`, `day`, `week`, `month` or `year`. */
+            window: string;
+            /** @description The time zone of a calendar window. */
+            zone?: string | null;
+        } | {
+            /** @constant */
+            kind: "frozen";
+            /**
+             * Format: int64
+             * @description The units that the request needed; 0 for the extension of a hold.
+             */
+            requested: number;
+            scope: string;
+        };
     };
     responses: {
         /** @description `invalid`: Invalid request */
@@ -5205,6 +5252,7 @@ export type Weekday = components['schemas']['Weekday'];
 export type WhoAmIAnswer = components['schemas']['WhoAmIAnswer'];
 export type WorkerBody = components['schemas']['WorkerBody'];
 export type WorkerSeenAnswer = components['schemas']['WorkerSeenAnswer'];
+export type WouldRefuseAnswer = components['schemas']['WouldRefuseAnswer'];
 export type Response400 = components['responses']['400'];
 export type Response401 = components['responses']['401'];
 export type Response403 = components['responses']['403'];
