@@ -40,7 +40,7 @@ pub(crate) async fn fill(
     }
     let held = bursar.ledger().hold(&scopes[0], AMOUNT, Duration::from_secs(60)).await?;
     let id = held.id();
-    held.commit(AMOUNT).await?;
+    held.commit(AMOUNT).await.map_err(bursar::Error::from)?;
     bursar.ledger().credit(&scopes[0], AMOUNT, None).await?;
     let position = bursar.health().await?.position;
     match database {

@@ -235,7 +235,7 @@ async fn hold(bursar: &Bursar, scope: &Scope) -> Result<(), BenchError> {
 
 async fn settle(bursar: &Bursar, scope: &Scope) -> Result<(), BenchError> {
     let (held, _) = bursar.command().charge(scope, 2).hold_for(TTL).submit_held().await?;
-    held.commit(1).await?;
+    held.commit(1).await.map_err(bursar::Error::from)?;
     Ok(())
 }
 

@@ -92,7 +92,7 @@ pub use crate::api::blob_records::BlobRecords;
 pub use crate::api::command::{CommandBuilder, Receipt};
 pub use crate::api::credentials::{Credentials, Issued};
 pub use crate::api::grants::{Grants, Minted};
-pub use crate::api::held::Held;
+pub use crate::api::held::{Held, NotSettled};
 pub use crate::api::instance::Bursar;
 pub use crate::api::jobs::{Acted, Attempt, AttemptEnd, Failure, JobCount, Jobs, LostLease, commands_of};
 pub use crate::api::journal::{HistoryMark, Journal, JournalEvent};

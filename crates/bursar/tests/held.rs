@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bursar::{Budget, Bursar, Limit, ManualClock, Time, Window};
+use bursar::{Budget, Bursar, Held, Limit, ManualClock, NotSettled, Time, Window};
 
 #[test]
 fn settling_twice_does_not_compile() {
@@ -129,6 +129,65 @@ fn handle_that_outlives_its_runtime_is_logged_and_expires() {
         assert_eq!(bursar.sweep(500).await.unwrap().expired_count, 1);
         assert_eq!(bursar.ledger().find(id).await.unwrap().unwrap().state, bursar::HoldState::Expired);
     });
+}
+
+/// Returns a file with a held amount of 40, the handle, and another connection that keeps all writers out.
+async fn held_behind_a_lock(folder: &std::path::Path) -> (Bursar, Held, rusqlite::Connection) {
+    let file = folder.join("b.db");
+    let bursar = Bursar::options(&format!("sqlite://{}", file.display())).upkeep(None).open().await.unwrap();
+    bursar.ledger().define("room", Budget::new([Limit::new(100, Window::Lifetime)])).await.unwrap();
+    let held = bursar.ledger().hold("room", 40, Duration::from_secs(600)).await.unwrap();
+    let other = rusqlite::Connection::open(&file).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    (bursar, held, other)
+}
+
+#[tokio::test]
+async fn a_commit_is_tried_again_after_a_transient_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let (bursar, held, other) = held_behind_a_lock(folder.path()).await;
+    let NotSettled { error, held } = held.with_floor(7).commit(30).await.unwrap_err();
+    assert!(error.is_busy(), "{error}");
+    other.execute_batch("ROLLBACK").unwrap();
+    let settled = held.expect("the handle").commit(30).await.unwrap();
+    assert_eq!(settled.charges[0].actual, Some(30));
+    let gone = bursar.ledger().held(settled.hold).await.map(drop).unwrap_err();
+    assert!(gone.to_string().contains("already committed"), "{gone}");
+}
+
+#[tokio::test]
+async fn what_failed_is_settled_in_the_background_after_a_drop() {
+    for (commit, kind, left) in [(true, "hold.committed", 70), (false, "hold.released", 100)] {
+        let folder = tempfile::tempdir().unwrap();
+        let (bursar, held, other) = held_behind_a_lock(folder.path()).await;
+        let mut notices = bursar.listen();
+        let failed = if commit { held.commit(30).await } else { held.with_floor(7).release("nothing was spent").await };
+        let error = bursar::Error::from(failed.unwrap_err());
+        assert!(error.is_busy(), "{error}");
+        other.execute_batch("ROLLBACK").unwrap();
+        assert_eq!(next_kind(&mut notices).await, kind);
+        assert_eq!(bursar.ledger().remaining("room").await.unwrap()[0].remaining, Some(left));
+    }
+}
+
+#[tokio::test]
+async fn a_refused_commit_gives_back_the_handle_with_its_floor() {
+    let bursar = room().await;
+    let mut strict = Budget::new([Limit::new(100, Window::Lifetime)]);
+    strict.hold.overrun = bursar::Cover::Refuse;
+    bursar.ledger().define("room", strict).await.unwrap();
+    let mut notices = bursar.listen();
+    let held = bursar.ledger().hold("room", 40, Duration::from_secs(60)).await.unwrap().with_floor(7);
+    assert_eq!(next_kind(&mut notices).await, "hold.placed");
+    let NotSettled { error, held } = held.commit(41).await.unwrap_err();
+    assert!(matches!(error, bursar::Error::Refused(bursar::Refusal::OverrunRefused { .. })), "{error}");
+    drop(held.expect("the handle"));
+    assert_eq!(next_kind(&mut notices).await, "hold.committed");
+    assert_eq!(bursar.ledger().remaining("room").await.unwrap()[0].remaining, Some(93), "the floor is committed");
+    let held = bursar.ledger().hold("room", 40, Duration::from_secs(60)).await.unwrap();
+    bursar.ledger().release(held.id(), "by its id").await.unwrap();
+    let NotSettled { held, .. } = held.commit(1).await.unwrap_err();
+    assert!(held.is_none(), "a settled hold has no handle");
 }
 
 #[tokio::test]

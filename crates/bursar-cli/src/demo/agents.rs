@@ -78,12 +78,14 @@ impl Agent {
         };
         let held = bursar.ledger().hold(self.scope, estimate, pace.speed.millis(ttl_ms)).await?;
         if !pace.wait(work_ms).await {
-            return held.release("the demo was stopped").await.map(drop);
+            held.release("the demo was stopped").await?;
+            return Ok(());
         }
         match ending {
-            Ending::Release => held.release("the model did not answer").await.map(drop),
-            Ending::Overrun => held.commit(estimate * 2).await.map(drop),
-            Ending::Commit | Ending::Late => held.commit(cost).await.map(drop),
-        }
+            Ending::Release => held.release("the model did not answer").await?,
+            Ending::Overrun => held.commit(estimate * 2).await?,
+            Ending::Commit | Ending::Late => held.commit(cost).await?,
+        };
+        Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! The handle of a hold, which settles it once.
 
+use std::fmt;
 use std::time::Duration;
 
 use bursar_core::answer::{Answer, Settled};
@@ -13,10 +14,11 @@ use crate::api::instance::Bursar;
 use crate::error::Error;
 use crate::maintenance::retry_on_drop;
 
-/// The handle of a hold. `commit` and `release` consume it, so settling a hold twice does not compile.
+/// The handle of a hold. `commit` and `release` consume it, so settling a hold twice does not compile. If they fail and the hold can still
+/// be settled, the error gives the handle back ([`NotSettled`]).
 ///
 /// If the handle is dropped, a background task releases the hold, or commits the floor set by [`Held::with_floor`]. The
-/// drop is logged.
+/// drop is logged. The same happens if the future of `commit` or `release` is dropped: the background task goes on with what it was to do.
 #[must_use = "a hold that is dropped is released"]
 pub struct Held {
     bursar: Option<Bursar>,
@@ -57,22 +59,51 @@ impl Held {
 
     /// Commits the hold: posts the actual units and frees the rest. Units above the held amount, and a commit after
     /// expiry, are charged and flagged, or refused if the hold's policy says so.
-    pub async fn commit(mut self, actual: impl Into<Actual>) -> Result<Settled, Error> {
-        let bursar = self.take();
-        settle(&bursar, Op::Commit { hold: self.id, actual: actual.into() }).await
+    pub async fn commit(mut self, actual: impl Into<Actual>) -> Result<Settled, NotSettled> {
+        let actual = actual.into();
+        let floor = self.floor.replace(actual.clone());
+        let bursar = self.bursar().clone();
+        let op = Op::Commit { hold: self.id, actual };
+        self.settle(&bursar, op, floor).await
     }
 
     /// Releases the hold: frees all its units. `reason` is recorded in the journal.
-    pub async fn release(mut self, reason: impl Into<String>) -> Result<Settled, Error> {
-        let bursar = self.take().because(reason);
-        settle(&bursar, Op::Release { hold: self.id }).await
+    pub async fn release(mut self, reason: impl Into<String>) -> Result<Settled, NotSettled> {
+        let floor = self.floor.take();
+        let bursar = self.bursar().because(reason);
+        let op = Op::Release { hold: self.id };
+        self.settle(&bursar, op, floor).await
+    }
+
+    /// Settles the hold. `floor` is what a drop commits if the request is refused.
+    async fn settle(mut self, bursar: &Bursar, op: Op, floor: Option<Actual>) -> Result<Settled, NotSettled> {
+        let error = match settle(bursar, op).await {
+            Ok(settled) => {
+                self.take();
+                return Ok(settled);
+            }
+            Err(error) => error,
+        };
+        let held = match &error {
+            Error::Refused(
+                Refusal::OverrunRefused { .. } | Refusal::ActualAmbiguous { .. } | Refusal::NoSuchCharge { .. },
+            ) => {
+                self.floor = floor;
+                Some(self)
+            }
+            error if error.is_transient() => Some(self),
+            _ => {
+                self.take();
+                None
+            }
+        };
+        Err(NotSettled { error, held })
     }
 
     /// Extends the expiry by `by` and returns the new one, which the budgets' longest life of a hold may cap. Fails if the
     /// hold has expired, was settled, or is on a frozen scope.
     pub async fn extend(&mut self, by: Duration) -> Result<Time, Error> {
-        let bursar = self.bursar.as_ref().expect("only settling consumes the handle");
-        match bursar.execute(Op::Extend { hold: self.id, by: Span::from(by) }).await? {
+        match self.bursar().execute(Op::Extend { hold: self.id, by: Span::from(by) }).await? {
             Answer::Extended { expires_at, clamped, .. } => {
                 self.expires_at = expires_at;
                 self.clamped = clamped;
@@ -88,8 +119,52 @@ impl Held {
         self.id
     }
 
-    fn take(&mut self) -> Bursar {
-        self.bursar.take().expect("the handle is consumed only once")
+    fn bursar(&self) -> &Bursar {
+        self.bursar.as_ref().expect("only settling consumes the handle")
+    }
+
+    /// Leaves nothing to do for a drop.
+    fn take(&mut self) {
+        self.bursar = None;
+    }
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Held { id, expires_at, floor, .. } = self;
+        f.debug_struct("Held")
+            .field("id", id)
+            .field("expires_at", expires_at)
+            .field("floor", floor)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A hold that was not settled. `?` converts it to [`Error`], and then drops the handle: after a transient error the background task goes on
+/// with the commit or the release, after a refusal it commits the floor or releases the hold.
+#[derive(Debug)]
+pub struct NotSettled {
+    /// Why not. After an unknown outcome the hold may be settled nevertheless; then another try is refused as already settled.
+    pub error: Error,
+    /// The handle, with its floor, to try again; `None` if the hold cannot be settled any more, or Bursar is closed.
+    pub held: Option<Held>,
+}
+
+impl fmt::Display for NotSettled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for NotSettled {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.error.source()
+    }
+}
+
+impl From<NotSettled> for Error {
+    fn from(not_settled: NotSettled) -> Error {
+        not_settled.error
     }
 }
 

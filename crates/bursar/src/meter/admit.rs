@@ -7,7 +7,7 @@ use bursar_core::request::{Actual, Fingerprint, IfMatch, Op, Request};
 use http::request::Parts;
 
 use crate::api::command::CommandBuilder;
-use crate::api::held::Held;
+use crate::api::held::{Held, NotSettled};
 use crate::error::Error;
 use crate::meter::Meter;
 use crate::meter::caller::Caller;
@@ -246,12 +246,11 @@ impl Meter {
 
     /// Commits a hold with the actual cost of its request.
     pub(crate) async fn commit(&self, caller: &Caller, held: Held, actual: i64) -> Result<Standing, Error> {
-        let hold = held.id();
         let settled = match held.commit(actual.max(0)).await {
             // The caller's budget was given a policy that refuses overruns: charge as much as it admits.
-            Err(Error::Refused(Refusal::OverrunRefused { .. })) => {
+            Err(NotSettled { error: Error::Refused(Refusal::OverrunRefused { .. }), held: Some(held) }) => {
                 tracing::warn!(%caller, actual, "overrun refused by the budget, charging the estimate");
-                self.bursar.ledger().commit(hold, Actual::Held).await
+                held.commit(Actual::Held).await
             }
             settled => settled,
         };

@@ -159,7 +159,7 @@ impl PendingSettlement {
         let settled = meter.commit(&standing.caller, held, actual).await;
         settled.unwrap_or_else(|error| {
             count(&meter.inner.counters.unsettled);
-            tracing::error!(caller = %standing.caller, %error, actual, "settling a request failed; its hold stays until it expires");
+            tracing::error!(caller = %standing.caller, %error, actual, "settling a request failed; after a transient error it is tried again in the background");
             standing
         })
     }
