@@ -151,8 +151,8 @@ async fn a_commit_is_tried_again_after_a_transient_error() {
     other.execute_batch("ROLLBACK").unwrap();
     let settled = held.expect("the handle").commit(30).await.unwrap();
     assert_eq!(settled.charges[0].actual, Some(30));
-    let gone = bursar.ledger().held(settled.hold).await.map(drop).unwrap_err();
-    assert!(gone.to_string().contains("already committed"), "{gone}");
+    let again = bursar.ledger().release(settled.hold, "again").await.unwrap_err();
+    assert!(again.to_string().contains("already committed"), "{again}");
 }
 
 #[tokio::test]
