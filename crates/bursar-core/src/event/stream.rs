@@ -1,6 +1,6 @@
 //! Streams: the thing that each event belongs to.
 
-use crate::event::{Charged, Event, GrownBlob, StartedBlob, StoredBlob};
+use crate::event::{Charged, CheckpointedJob, Event, GrownBlob, StartedBlob, StoredBlob};
 use crate::id::{BlobId, CommandId, GrantId, HoldId, JobId};
 use crate::name::{Namespace, Queue, ScheduleName, Scope, Tenant};
 
@@ -126,6 +126,7 @@ impl Event {
             | Event::JobSucceeded { job, .. }
             | Event::JobFailed { job, .. }
             | Event::JobRescued { job, .. }
+            | Event::JobCheckpointed(CheckpointedJob { job, .. })
             | Event::JobSnoozed { job, .. }
             | Event::JobReturned { job, .. }
             | Event::JobDied { job }
