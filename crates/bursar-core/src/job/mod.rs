@@ -44,6 +44,7 @@ use crate::bounds::PRIORITY_STEP;
 use crate::id::{BatchId, BlobId, HoldId, JobId};
 use crate::name::{FlowKey, IdempotencyKey, JobKind, LeaseOwner, Queue, Scope, Tag, Tenant};
 use crate::payload::Payload;
+use crate::request::Fingerprint;
 use crate::time::{Span, Time};
 use crate::trace::TraceParent;
 
@@ -327,6 +328,11 @@ impl Job {
     /// Returns its id and its last progress report, if it has one.
     pub fn last_report(&self) -> Option<(JobId, LastReport)> {
         Some((self.id, self.life.progress.as_deref()?.clone()))
+    }
+
+    /// Returns a digest that differs after each event of the job. Heartbeats and progress are not events.
+    pub fn fingerprint(&self) -> Fingerprint {
+        Fingerprint::of(&(self.id, self.version))
     }
 
     /// Returns the units charged for it, summed over all scopes.

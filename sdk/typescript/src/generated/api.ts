@@ -1930,7 +1930,7 @@ export interface components {
             fence: number;
             id: string;
             /**
-             * @description The progress of the job, sent to listeners.
+             * @description The progress of the job, which it keeps and which is sent to listeners.
              * @default null
              */
             progress?: components["schemas"]["ProgressFields"] | null;
@@ -2881,7 +2881,7 @@ export interface components {
              */
             fence: number;
             /**
-             * @description The progress of the job, sent to listeners.
+             * @description The progress of the job, which it keeps and which is sent to listeners.
              * @default null
              */
             progress?: components["schemas"]["ProgressFields"] | null;
@@ -3087,6 +3087,11 @@ export interface components {
             blobs?: string[];
             /** @description The job was cancelled while it was leased, and its worker has not stopped yet. */
             cancelling: boolean;
+            /**
+             * @description The last checkpoint that a worker reported, which the next lease carries; `null` if there is none.
+             * @default null
+             */
+            checkpoint?: unknown;
             /** @description The units charged for the job so far, by scope. */
             cost: components["schemas"]["CostAnswer"][];
             enqueued_at?: string | null;
@@ -3112,6 +3117,11 @@ export interface components {
             payload: unknown;
             /** Format: int16 */
             priority: number;
+            /**
+             * @description The last progress that a worker reported; `null` if there is none.
+             * @default null
+             */
+            progress?: components["schemas"]["ProgressAnswer"] | null;
             queue: string;
             /** @description The JSON that the worker returned. */
             result: unknown;
@@ -3280,6 +3290,11 @@ export interface components {
              * @default []
              */
             blobs?: string[];
+            /**
+             * @description The last checkpoint that an earlier attempt reported: where to go on. `null` if there is none.
+             * @default null
+             */
+            checkpoint?: unknown;
             /**
              * @description The units that the hold sets aside, by scope; empty if the job has no hold. `null` if the hold could not be read, or if the holds
              *     of all leased jobs together are too large for one answer.
@@ -3869,8 +3884,32 @@ export interface components {
             /** @description Every limit, freeze and grant that refused the request. */
             violations?: components["schemas"]["ViolationAnswer"][];
         };
-        /** @description The progress of a job. It also extends the lease. */
+        /** @description The last progress report of a job. */
+        ProgressAnswer: {
+            /** @description When it was received. */
+            at?: string | null;
+            /** @description JSON for programs. */
+            data: unknown;
+            /**
+             * Format: uint64
+             * @description The number of the lease that it was reported under.
+             */
+            fence: number;
+            /** @description A text for people. */
+            message?: string | null;
+            /**
+             * Format: double
+             * @description The percentage that is done, from 0 to 100.
+             */
+            percent?: number | null;
+        };
+        /** @description The progress of a job, which keeps the last report and sends it to listeners. It also extends the lease. */
         ProgressBody: {
+            /**
+             * @description Where the work is: the next lease of the job carries it. It is in the journal. Default: the last checkpoint stays; `null`
+             *     removes it. At most 16 KiB.
+             */
+            checkpoint?: unknown;
             /**
              * @description JSON for programs; default: `null`.
              * @default null
@@ -3896,6 +3935,11 @@ export interface components {
         /** @description The progress of a job. */
         ProgressFields: {
             /**
+             * @description Where the work is: the next lease of the job carries it. It is in the journal. Default: the last checkpoint stays; `null` removes
+             *     it. At most 16 KiB.
+             */
+            checkpoint?: unknown;
+            /**
              * @description JSON for programs; default: `null`.
              * @default null
              */
@@ -3912,8 +3956,13 @@ export interface components {
              */
             percent?: number | null;
         };
-        /** @description The progress of a job. It also extends the lease. */
+        /** @description The progress of a job, which keeps the last report and sends it to listeners. It also extends the lease. */
         ProgressItem: {
+            /**
+             * @description Where the work is: the next lease of the job carries it. It is in the journal. Default: the last checkpoint stays; `null`
+             *     removes it. At most 16 KiB.
+             */
+            checkpoint?: unknown;
             /**
              * @description JSON for programs; default: `null`.
              * @default null
@@ -5160,6 +5209,7 @@ export type PlacedAnswer = components['schemas']['PlacedAnswer'];
 export type PresignAnswer = components['schemas']['PresignAnswer'];
 export type PresignBody = components['schemas']['PresignBody'];
 export type Problem = components['schemas']['Problem'];
+export type ProgressAnswer = components['schemas']['ProgressAnswer'];
 export type ProgressBody = components['schemas']['ProgressBody'];
 export type ProgressFields = components['schemas']['ProgressFields'];
 export type ProgressItem = components['schemas']['ProgressItem'];
@@ -9236,6 +9286,9 @@ export interface operations {
             content: {
                 /**
                  * @example {
+                 *       "checkpoint": {
+                 *         "frame": 1200
+                 *       },
                  *       "fence": 17,
                  *       "message": "rendering",
                  *       "percent": 40
