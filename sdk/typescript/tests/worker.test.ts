@@ -1,7 +1,16 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { z } from 'zod';
-import { ArgumentError, type Bursar, createWorker, ForbiddenError, LeaseLostError, NonRetryableError, StopError, type WorkerOptions } from '../src/index.js';
+import {
+  ArgumentError,
+  type Bursar,
+  createWorker,
+  ForbiddenError,
+  LeaseLostError,
+  NonRetryableError,
+  StopError,
+  type WorkerOptions,
+} from '../src/index.js';
 import { LeaseTable } from '../src/worker/lease_table.js';
 import { CompletionRate } from '../src/worker/rate.js';
 import { eventually, OPERATOR, Server } from './support.js';
