@@ -6515,7 +6515,7 @@ export interface operations {
                  */
                 "Idempotency-Key"?: string;
                 /**
-                 * @description Apply the change only if the definition still has this ETag; `*`: only if it exists
+                 * @description Apply the change only if the definition or the job still has this ETag; `*`: only if it exists
                  * @example "9f2b4c6d8e0a1b3c5d7f9e1a3b5c7d9f"
                  */
                 "If-Match"?: string;
@@ -6599,7 +6599,7 @@ export interface operations {
                  */
                 "Idempotency-Key"?: string;
                 /**
-                 * @description Apply the change only if the definition still has this ETag; `*`: only if it exists
+                 * @description Apply the change only if the definition or the job still has this ETag; `*`: only if it exists
                  * @example "9f2b4c6d8e0a1b3c5d7f9e1a3b5c7d9f"
                  */
                 "If-Match"?: string;
@@ -8810,6 +8810,11 @@ export interface operations {
                  * @example order-7
                  */
                 "Idempotency-Key"?: string;
+                /**
+                 * @description Apply the change only if the definition or the job still has this ETag; `*`: only if it exists
+                 * @example "9f2b4c6d8e0a1b3c5d7f9e1a3b5c7d9f"
+                 */
+                "If-Match"?: string;
             };
             path: {
                 /** @example job_01j9zq3v4w5x6y7z8abcdefghj */
@@ -8844,6 +8849,7 @@ export interface operations {
             404: components["responses"]["404"];
             408: components["responses"]["408"];
             409: components["responses"]["409"];
+            412: components["responses"]["412"];
             413: components["responses"]["413"];
             415: components["responses"]["415"];
             429: components["responses"]["429"];
@@ -9933,7 +9939,7 @@ export interface operations {
                  */
                 "Idempotency-Key"?: string;
                 /**
-                 * @description Apply the change only if the definition still has this ETag; `*`: only if it exists
+                 * @description Apply the change only if the definition or the job still has this ETag; `*`: only if it exists
                  * @example "9f2b4c6d8e0a1b3c5d7f9e1a3b5c7d9f"
                  */
                 "If-Match"?: string;
@@ -10071,7 +10077,7 @@ export interface operations {
                  */
                 "Idempotency-Key"?: string;
                 /**
-                 * @description Apply the change only if the definition still has this ETag; `*`: only if it exists
+                 * @description Apply the change only if the definition or the job still has this ETag; `*`: only if it exists
                  * @example "9f2b4c6d8e0a1b3c5d7f9e1a3b5c7d9f"
                  */
                 "If-Match"?: string;
@@ -10258,7 +10264,7 @@ export interface operations {
                  */
                 "Idempotency-Key"?: string;
                 /**
-                 * @description Apply the change only if the definition still has this ETag; `*`: only if it exists
+                 * @description Apply the change only if the definition or the job still has this ETag; `*`: only if it exists
                  * @example "9f2b4c6d8e0a1b3c5d7f9e1a3b5c7d9f"
                  */
                 "If-Match"?: string;
@@ -10564,7 +10570,7 @@ export interface operations {
                  */
                 "Idempotency-Key"?: string;
                 /**
-                 * @description Apply the change only if the definition still has this ETag; `*`: only if it exists
+                 * @description Apply the change only if the definition or the job still has this ETag; `*`: only if it exists
                  * @example "9f2b4c6d8e0a1b3c5d7f9e1a3b5c7d9f"
                  */
                 "If-Match"?: string;
@@ -10636,7 +10642,7 @@ export interface operations {
                  */
                 "Idempotency-Key"?: string;
                 /**
-                 * @description Apply the change only if the definition still has this ETag; `*`: only if it exists
+                 * @description Apply the change only if the definition or the job still has this ETag; `*`: only if it exists
                  * @example "9f2b4c6d8e0a1b3c5d7f9e1a3b5c7d9f"
                  */
                 "If-Match"?: string;
