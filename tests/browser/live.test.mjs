@@ -117,6 +117,12 @@ describe('live pages', () => {
     await visitor.sees('#progress-percent', '62 %');
     await visitor.sees('#state', 'rendering frames');
     assert.equal(await visitor.page.locator('#progress-bar').getAttribute('width'), '62%');
+    await visitor.page.reload();
+    await visitor.sees('#progress-percent', '62 %');
+    await visitor.sees('#state', 'rendering frames');
+    await api.post(`/v1/jobs/${id}/progress`, { fence: job.lease.fence, percent: 70, checkpoint: { frame: 1200 } });
+    await visitor.sees('#checkpoint', '1200');
+    await visitor.sees('#timeline', 'checkpoint under fence 1');
     await api.complete(job, { result: { url: '/out/1.mp4' } });
     await visitor.sees('h1', 'succeeded');
     await visitor.sees('#timeline', 'succeeded');

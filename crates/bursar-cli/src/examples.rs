@@ -83,6 +83,10 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &["bursar job lease --queue media --wait 20s", "bursar job lease --queue media --capacity 5 --lease 30s"],
     ),
     ("job heartbeat", &["bursar job heartbeat $JOB --fence 1"]),
+    (
+        "job progress",
+        &["bursar job progress $JOB --fence 1 --percent 40 --message rendering --checkpoint '{\"frame\":1200}'"],
+    ),
     ("job complete", &["bursar job complete $JOB --fence 1 --usage 0.42usd --result '{\"ok\":true}'"]),
     ("job fail", &["bursar job fail $JOB --fence 1 --error timeout --retry-after 5m"]),
     ("job snooze", &["bursar job snooze $JOB --fence 1 --delay 10m"]),

@@ -87,10 +87,11 @@ fn with_handlers(worker: Worker) -> Worker {
             "progress",
             logged(async |_: Value, context: JobContext| {
                 let data = Payload::new(r#"{"step":1}"#)?;
-                context.progress(Progress { percent: Some(50.0), message: Some("half".to_owned()), data }).await?;
+                context.progress(Progress { data, ..Progress::percent(50.0).message("half") }).await?;
                 Ok(Value::Null)
             }),
         )
+        .on("resume", logged(resume))
         .on(
             "nested",
             logged(async |_: Value, context: JobContext| {
@@ -120,11 +121,34 @@ struct Block {
 }
 
 #[derive(Deserialize)]
+struct Resume {
+    attempts: u32,
+}
+
+#[derive(Deserialize)]
 struct Gate {
     #[serde(default)]
     gates: Vec<Option<String>>,
     #[serde(default)]
     usage: Vec<Option<i64>>,
+}
+
+#[derive(Deserialize, Serialize)]
+struct Reached {
+    step: u32,
+}
+
+async fn resume(resume: Resume, context: JobContext) -> Result<Value, HandlerError> {
+    let from = context.checkpoint_as::<Reached>()?.map(|reached| reached.step);
+    let first = from.map_or(1, |step| step + 1);
+    let checkpoint = Payload::of(&Reached { step: first })?;
+    context.progress(Progress::percent(f64::from(first)).checkpoint(checkpoint)).await?;
+    // A report without a checkpoint leaves the last one.
+    context.progress(Progress::percent(f64::from(first) + 0.5)).await?;
+    if context.attempt() < resume.attempts {
+        return Err(HandlerError::retry_after(Duration::from_millis(1), "resume", "go on"));
+    }
+    Ok(json!({ "attempt": context.attempt(), "from": from }))
 }
 
 async fn gate(gate: Gate, context: JobContext) -> Result<Value, HandlerError> {

@@ -60,7 +60,7 @@ pub enum Told {
     Resync,
     /// An event of the journal.
     Happened(Box<EventAnswer>),
-    /// The progress of a job, which is not stored.
+    /// The progress of a job: first its last report, then each further one. It has no position in the journal.
     Progress {
         /// The job.
         job: JobId,

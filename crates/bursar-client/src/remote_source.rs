@@ -88,7 +88,8 @@ impl Source for RemoteSource {
     }
 
     async fn heartbeat(&self, beats: Vec<HeartbeatItem>) -> Result<Vec<Result<Order, NotTaken>>, SourceError> {
-        let items = beats.into_iter().map(|HeartbeatItem { job, fence }| BeatItem { id: job, fence, progress: None });
+        let items =
+            beats.into_iter().map(|HeartbeatItem { job, fence, .. }| BeatItem { id: job, fence, progress: None });
         // The worker retries heartbeats itself.
         let once = self.client.once().within(HEARTBEAT_TIMEOUT);
         let answered = once.work().heartbeats(items.collect()).await.map_err(source_error)?;
@@ -107,8 +108,8 @@ impl Source for RemoteSource {
     }
 
     async fn progress(&self, beat: HeartbeatItem, progress: Progress) -> Result<(), SourceError> {
-        let Progress { percent, message, data } = progress;
-        let body = ProgressBody { fence: beat.fence, percent, message, data };
+        let Progress { percent, message, data, checkpoint } = progress;
+        let body = ProgressBody { fence: beat.fence, percent, message, data, checkpoint };
         match self.client.within(HEARTBEAT_TIMEOUT).work().progress(beat.job, &body).await {
             Ok(_) => Ok(()),
             Err(Error::Problem(problem)) if !may_succeed_later(&problem) => Err(rejection(&problem).into()),
@@ -184,6 +185,7 @@ fn leased_job(job: LeasedAnswer) -> Result<LeasedJob, SourceError> {
         held: job.held.map(|held| held.into_iter().map(|held| (held.scope, held.amount)).collect()),
         // An invalid trace context must not fail the job.
         traceparent: job.traceparent.and_then(|text| text.parse().ok()),
+        checkpoint: job.checkpoint,
     })
 }
 

@@ -119,6 +119,8 @@ pub struct Renewed {
     pub order: Order,
     /// When the lease lapses.
     pub until: Time,
+    /// The number of progress reports under this lease so far.
+    pub reports: u64,
 }
 
 /// A job after its lease was ended or an action was executed on it.

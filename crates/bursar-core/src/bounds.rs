@@ -32,8 +32,10 @@ pub const PAGE_BYTES_MAX: usize = 4 << 20;
 /// The bytes of payloads one transaction loads for jobs that may be leased. The first job of each queue is always
 /// loaded.
 pub const CLAIM_BYTES_MAX: usize = 16 << 20;
-/// The most bytes in the message and the data of one progress report.
-pub const PROGRESS_BYTES_MAX: usize = 64 << 10;
+/// The most bytes in the message and the data of one progress report, which the row of its job keeps.
+pub const PROGRESS_BYTES_MAX: usize = 16 << 10;
+/// The most bytes in the checkpoint of a job, which each of its leases carries.
+pub const CHECKPOINT_BYTES_MAX: usize = 16 << 10;
 /// The most windows in use on one scope, not counting the lifetime.
 pub const WINDOWS_MAX: usize = 8;
 /// The most limits in one budget or with one charge.

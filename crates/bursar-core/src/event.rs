@@ -13,6 +13,7 @@
 
 mod blob;
 mod charged;
+mod checkpointed;
 mod defaults;
 mod journal;
 mod kind;
@@ -23,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::blob::{GrownBlob, StartedBlob, StoredBlob};
 pub use self::charged::{Charged, Left};
+pub use self::checkpointed::CheckpointedJob;
 use self::defaults::{is_false, is_never, is_null, is_zero, never};
 pub use self::journal::{Acted, Batch, Entry, KeyUse, Links, Recorded, RecordedAction};
 pub use self::set_back::ClockCorrection;
@@ -350,6 +352,9 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         run_at: Option<Time>,
     },
+    /// A worker reported a checkpoint, which the next lease of the job carries.
+    #[serde(rename = "job.checkpointed")]
+    JobCheckpointed(CheckpointedJob),
     /// A worker postponed a job; this does not count as an attempt.
     #[serde(rename = "job.snoozed")]
     JobSnoozed {

@@ -155,6 +155,10 @@ mutants! {
     BurnSnoozed = "burn-snoozed",
     /// A lapsed lease does not count as an attempt.
     FreeLapse = "free-lapse",
+    /// A checkpoint that a worker reports after it lost its lease is kept.
+    KeepLostCheckpoint = "keep-lost-checkpoint",
+    /// The next lease of a job does not carry its checkpoint.
+    DropCheckpoint = "drop-checkpoint",
     /// A job is retried after its last attempt.
     RetryForever = "retry-forever",
     /// A dead job keeps its hold.

@@ -2,7 +2,7 @@
 
 use crate::blob::Blob;
 use crate::bounds::PAGE_BYTES_MAX;
-use crate::event::{Batch, Event};
+use crate::event::{Batch, CheckpointedJob, Event};
 use crate::grant::Grant;
 use crate::hold::Hold;
 use crate::job::{Job, Schedule};
@@ -18,6 +18,10 @@ fn bytes_of(payload: &Payload) -> usize {
     if payload.is_elsewhere() { 0 } else { payload.as_str().len() }
 }
 
+fn text_of(text: Option<&String>) -> usize {
+    text.map_or(0, String::len)
+}
+
 /// An item of a page, with a size.
 pub trait PageItem {
     /// Returns its approximate size in bytes.
@@ -28,7 +32,10 @@ impl PageItem for Job {
     fn bytes(&self) -> usize {
         let payloads = [&self.payload, &self.metadata, &self.life.result].map(bytes_of);
         let error = self.life.error.as_ref().map_or(0, |error| error.kind.len() + error.message.len());
-        ITEM_BYTES + payloads.iter().sum::<usize>() + error + self.life.cost.len() * CHARGE_BYTES
+        let report =
+            self.life.progress.as_ref().map_or(0, |report| text_of(report.message.as_ref()) + bytes_of(&report.data));
+        let reported = report + self.life.checkpoint.as_ref().map_or(0, bytes_of);
+        ITEM_BYTES + payloads.iter().sum::<usize>() + error + reported + self.life.cost.len() * CHARGE_BYTES
     }
 }
 
@@ -59,12 +66,15 @@ impl PageItem for Schedule {
 
 impl PageItem for Event {
     fn bytes(&self) -> usize {
-        let error = match self {
+        let reported = match self {
             Event::JobFailed { error, .. } | Event::JobRescued { error, .. } => error.kind.len() + error.message.len(),
+            Event::JobCheckpointed(CheckpointedJob { checkpoint, message, data, .. }) => {
+                bytes_of(checkpoint) + text_of(message.as_ref()) + bytes_of(data)
+            }
             _ => 0,
         };
         let payload = self.payload().map_or(0, bytes_of);
-        ITEM_BYTES + payload + error + self.scopes().len() * CHARGE_BYTES
+        ITEM_BYTES + payload + reported + self.scopes().len() * CHARGE_BYTES
     }
 }
 

@@ -155,7 +155,7 @@ pub enum Refusal {
     /// The definition has changed since the caller read it, or does not exist.
     #[error("the {what} has changed since it was read, or does not exist: read it again")]
     Changed {
-        /// The kind of definition: `budget`, `queue`, `schedule` or `namespace`.
+        /// What it is: `budget`, `queue`, `schedule`, `namespace`, `upload` or `job`.
         what: &'static str,
     },
     /// The idempotency key was used for another request.

@@ -423,7 +423,7 @@ impl Request {
         if self.if_match.is_some() && !self.op.can_be_guarded() {
             return Err(Invalid::new(
                 "if_match",
-                "is allowed only to define or remove a budget or schedule, to define a queue or namespace, or to continue an upload",
+                "is allowed only to define or remove a budget or schedule, to define a queue or namespace, to edit one job, or to continue an upload",
             ));
         }
         self.op.check_scopes()?;
@@ -488,8 +488,11 @@ impl Op {
         self.schedule().is_some()
     }
 
-    /// Returns whether `if_match` can guard it: it replaces or removes a whole definition, or continues an upload.
+    /// Returns whether `if_match` can guard it: it replaces or removes a whole definition, edits one job, or continues an upload.
     pub fn can_be_guarded(&self) -> bool {
+        if let Op::Act { act: Act::Edit { .. }, jobs } = self {
+            return jobs.len() == 1;
+        }
         matches!(
             self,
             Op::Define { .. }

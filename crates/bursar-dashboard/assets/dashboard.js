@@ -250,7 +250,7 @@ if (source) {
     soon();
   });
 
-  // Progress is not stored, so the report itself is shown until the job changes.
+  // Progress is no reason to load the page again, so the report itself is shown until the job changes.
   let report = null;
   const paintProgress = () => {
     const percent = document.querySelector("#progress-percent");

@@ -3,6 +3,7 @@
 //! All listeners of a tenant share one [`tail`] of the journal. A listener that reconnects with the last position it has seen gets
 //! the events it missed from the journal, then the live ones from the tail.
 
+mod progress;
 mod tail;
 
 use std::borrow::Cow;
@@ -143,7 +144,12 @@ pub(crate) async fn listen(call: Call, query: EventsQuery) -> Result<EventStream
         None => query.after,
     };
     // Following begins before the end of the journal is read, so that no event in between is missed.
-    let live = call.app.tails.follow(&call.context.tenant).await?;
+    let mut live = call.app.tails.follow(&call.context.tenant).await?;
+    for channel in &channels {
+        if let Channel::Job(id) = channel {
+            live.watch(*id);
+        }
+    }
     let end = call.app.bursar.health().await?.position;
     let (from, resync) = start_position(seen, end);
     let greeting = match resync {

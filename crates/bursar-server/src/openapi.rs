@@ -157,7 +157,7 @@ fn headers(route: &Route) -> Vec<Value> {
     if route.takes_if_match {
         headers.push(header(
             "If-Match",
-            "Apply the change only if the definition still has this ETag; `*`: only if it exists",
+            "Apply the change only if the definition or the job still has this ETag; `*`: only if it exists",
             "^(\\*|\"[0-9a-f]{32}\")$",
             34,
         ));

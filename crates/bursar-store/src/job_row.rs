@@ -160,21 +160,30 @@ impl<'a> AddedFields<'a> {
             settled: life.settled.as_ref().map(settled),
             lapsed: life.lapsed.iter().filter(|_| any_owner).map(|lapsed| text(&lapsed.owner)).collect(),
         };
-        if added != AddedFields::default() || !life.blobs.is_empty() {
+        // Added later, in this order: a row ends with the last of them that it has.
+        let reported = life.progress.is_some() || life.checkpoint.is_some();
+        let has_blobs = reported || !life.blobs.is_empty();
+        if added != AddedFields::default() || has_blobs {
             append(&added, buffer);
         }
-        // Added later: a row that has none ends before them.
-        if !life.blobs.is_empty() {
+        if has_blobs {
             append(&life.blobs, buffer);
+        }
+        if reported {
+            append(&(&life.progress, &life.checkpoint), buffer);
         }
     }
 
     pub(crate) fn read(life: &mut JobRuntime, bytes: &[u8]) -> postcard::Result<()> {
         let bad = |_| postcard::Error::SerdeDeCustom;
-        let (added, blobs) = postcard::take_from_bytes::<AddedFields<'_>>(bytes)?;
+        let (added, rest) = postcard::take_from_bytes::<AddedFields<'_>>(bytes)?;
         let AddedFields { owner, settled, lapsed } = added;
-        if !blobs.is_empty() {
-            life.blobs = postcard::from_bytes(blobs)?;
+        if !rest.is_empty() {
+            let (blobs, rest) = postcard::take_from_bytes(rest)?;
+            life.blobs = blobs;
+            if !rest.is_empty() {
+                (life.progress, life.checkpoint) = postcard::from_bytes(rest)?;
+            }
         }
         let parse_owner = |owner: Option<Cow<'_, str>>| owner.map(|owner| LeaseOwner::stored(&owner)).transpose();
         life.owner = parse_owner(owner).map_err(bad)?;

@@ -1,6 +1,6 @@
 //! Events of the journal.
 
-use bursar_core::event::{Event, GrownBlob, StartedBlob, StoredBlob, Stream};
+use bursar_core::event::{CheckpointedJob, Event, GrownBlob, StartedBlob, StoredBlob, Stream};
 use bursar_core::id::CommandId;
 use bursar_core::name::Tenant;
 use schemars::JsonSchema;
@@ -177,6 +177,11 @@ fn job_data(event: &Event) -> Value {
             "job": job, "fence": fence, "attempt": attempt, "worker": worker, "error": ErrorAnswer::from(error),
             "run_at": run_at.and_then(stamp),
         }),
+        Event::JobCheckpointed(CheckpointedJob { job, fence, report: _, checkpoint, percent, message, data }) => {
+            json!({
+                "job": job, "fence": fence, "checkpoint": checkpoint, "percent": percent, "message": message, "data": data,
+            })
+        }
         Event::JobSnoozed { job, fence, run_at } => json!({ "job": job, "fence": fence, "run_at": stamp(*run_at) }),
         Event::JobReturned { job, fence } => json!({ "job": job, "fence": fence }),
         Event::JobParked { job, scope, run_at } => json!({ "job": job, "scope": scope, "run_at": stamp(*run_at) }),

@@ -3,7 +3,7 @@
 use bursar_core::answer::{Finished, Renewed};
 use bursar_core::bounds::{DELAY_MAX, PRIORITY_MAX};
 use bursar_core::id::{BlobId, HoldId, JobId};
-use bursar_core::job::{Job, JobAct, JobError, JobSpec, JobState, Order};
+use bursar_core::job::{Job, JobAct, JobError, JobSpec, JobState, LastReport, Order};
 use bursar_core::name::{FlowKey, IdempotencyKey, JobKind, Queue, Scope, Tag, WorkerName};
 use bursar_core::payload::Payload;
 use bursar_core::refusal::Invalid;
@@ -159,6 +159,12 @@ pub struct JobAnswer {
     pub result: Payload,
     /// The error of the last failed attempt.
     pub error: Option<ErrorAnswer>,
+    /// The last progress that a worker reported; `null` if there is none.
+    #[serde(default)]
+    pub progress: Option<ProgressAnswer>,
+    /// The last checkpoint that a worker reported, which the next lease carries; `null` if there is none.
+    #[serde(default)]
+    pub checkpoint: Option<Payload>,
     /// The hold that pays for the job.
     pub hold: Option<HoldId>,
     /// The units charged for the job so far, by scope.
@@ -184,6 +190,21 @@ pub struct LeaseAnswer {
     pub since: Option<String>,
     /// When the lease expires unless a heartbeat extends it.
     pub expires_at: Option<String>,
+}
+
+/// The last progress report of a job.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+pub struct ProgressAnswer {
+    /// The percentage that is done, from 0 to 100.
+    pub percent: Option<f64>,
+    /// A text for people.
+    pub message: Option<String>,
+    /// JSON for programs.
+    pub data: Payload,
+    /// The number of the lease that it was reported under.
+    pub fence: u64,
+    /// When it was received.
+    pub at: Option<String>,
 }
 
 /// The error of an attempt.
@@ -215,6 +236,13 @@ impl From<&JobError> for ErrorAnswer {
     }
 }
 
+impl From<&LastReport> for ProgressAnswer {
+    fn from(report: &LastReport) -> ProgressAnswer {
+        let LastReport { at, fence, number: _, percent, message, data } = report.clone();
+        ProgressAnswer { percent, message, data, fence, at: stamp(at) }
+    }
+}
+
 impl JobAnswer {
     /// Returns the job at an instant; some states follow from the time and are not stored.
     pub fn at(job: &Job, now: Time) -> JobAnswer {
@@ -240,6 +268,8 @@ impl JobAnswer {
             awaits: life.awaits.clone(),
             result: life.result.clone(),
             error: life.error.as_ref().map(ErrorAnswer::from),
+            progress: life.progress.as_deref().map(ProgressAnswer::from),
+            checkpoint: life.checkpoint.clone(),
             hold: job.hold,
             cost: costs(&life.cost),
             blobs: life.blobs.clone(),
@@ -286,6 +316,9 @@ pub struct LeasedAnswer {
     #[serde(default)]
     pub blobs: Vec<BlobId>,
     pub lease: Option<LeaseAnswer>,
+    /// The last checkpoint that an earlier attempt reported: where to go on. `null` if there is none.
+    #[serde(default)]
+    pub checkpoint: Option<Payload>,
     /// The W3C trace context in which the job was enqueued; a worker continues the trace with it.
     #[serde(default)]
     pub traceparent: Option<String>,
@@ -318,6 +351,7 @@ impl LeasedAnswer {
             metadata: job.metadata.clone(),
             blobs: job.life.blobs.clone(),
             lease: lease(job),
+            checkpoint: job.life.checkpoint.clone(),
             traceparent: job.traceparent.map(|parent| parent.to_string()),
         }
     }

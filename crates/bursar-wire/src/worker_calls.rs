@@ -2,13 +2,13 @@
 
 use bursar_core::bounds::{CAPACITY_MAX, WAIT_MAX};
 use bursar_core::id::{BlobId, JobId};
-use bursar_core::job::{End, JobError, Usage};
+use bursar_core::job::{End, JobError, Progress, Usage};
 use bursar_core::name::{JobKind, Queue, WorkerName};
 use bursar_core::payload::Payload;
 use bursar_core::refusal::Invalid;
 use bursar_core::time::Span;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::job::{BeatenAnswer, FinishedAnswer, LeasedAnswer};
 use crate::problem::Problem;
@@ -62,6 +62,31 @@ pub struct ProgressFields {
     /// JSON for programs; default: `null`.
     #[serde(default)]
     pub data: Payload,
+    /// Where the work is: the next lease of the job carries it. It is in the journal. Default: the last checkpoint stays; `null` removes
+    /// it. At most 16 KiB.
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<Payload>,
+}
+
+/// Reads a field that the body has: `null` is a value too.
+fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Payload>, D::Error> {
+    Payload::deserialize(from).map(Some)
+}
+
+/// Returns the progress of a heartbeat.
+impl From<ProgressFields> for Progress {
+    fn from(fields: ProgressFields) -> Progress {
+        let ProgressFields { percent, message, data, checkpoint } = fields;
+        Progress { percent, message, data, checkpoint }
+    }
+}
+
+/// Returns the progress of a report.
+impl From<ProgressBody> for Progress {
+    fn from(body: ProgressBody) -> Progress {
+        let ProgressBody { fence: _, percent, message, data, checkpoint } = body;
+        Progress { percent, message, data, checkpoint }
+    }
 }
 
 /// Defines the body of a report on one job, and the item of a request with reports on several jobs, which also has the job's id.
@@ -98,7 +123,7 @@ macro_rules! report {
 report! {
     /// A heartbeat, which extends the lease of a job.
     HeartbeatBody, BeatItem {
-        /// The progress of the job, sent to listeners.
+        /// The progress of the job, which it keeps and which is sent to listeners.
         #[serde(default)]
         progress: Option<ProgressFields>,
     }
@@ -137,7 +162,7 @@ report! {
 }
 
 report! {
-    /// The progress of a job. It also extends the lease.
+    /// The progress of a job, which keeps the last report and sends it to listeners. It also extends the lease.
     ProgressBody, ProgressItem {
         /// The percentage that is done, from 0 to 100.
         #[serde(default)]
@@ -148,6 +173,10 @@ report! {
         /// JSON for programs; default: `null`.
         #[serde(default)]
         data: Payload,
+        /// Where the work is: the next lease of the job carries it. It is in the journal. Default: the last checkpoint stays; `null`
+        /// removes it. At most 16 KiB.
+        #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+        checkpoint: Option<Payload>,
     }
 }
 

@@ -7,7 +7,9 @@ use bursar_core::bounds::{ITEMS_MAX, JOB_BLOBS_MAX};
 use bursar_core::id::{BlobId, JobId};
 use bursar_core::job::{HeartbeatItem, Usage};
 use bursar_core::name::{IdempotencyKey, Scope};
+use bursar_core::payload::Payload;
 use bursar_core::refusal::Invalid;
+use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
 use crate::blobs::BlobStore;
@@ -83,9 +85,26 @@ impl JobContext {
         self.0.job.held.as_deref()
     }
 
-    /// Sends progress to listeners and extends the lease.
+    /// Returns the last checkpoint of the job: the one that an earlier attempt reported with its progress. `None` in the first attempt, and
+    /// if there was none.
+    ///
+    /// A handler that begins with it does not repeat the work up to it.
+    pub fn checkpoint(&self) -> Option<&Payload> {
+        self.0.job.checkpoint.as_ref()
+    }
+
+    /// Returns the last checkpoint of the job as a value, or `None` if there is none. Fails if it does not have the type's shape, as after a
+    /// deployment that changed it.
+    pub fn checkpoint_as<T: DeserializeOwned>(&self) -> Result<Option<T>, Invalid> {
+        let parse = |json: &Payload| serde_json::from_str(json.as_str());
+        let parsed = self.checkpoint().map(parse).transpose();
+        parsed.map_err(|problem| Invalid::new("checkpoint", format!("does not have the expected shape: {problem}")))
+    }
+
+    /// Sends progress to listeners and extends the lease. The job keeps the last report. A report with a
+    /// [`checkpoint`](Progress::checkpoint) is in the journal, and the next attempt gets it as [`checkpoint`](JobContext::checkpoint).
     pub async fn progress(&self, progress: Progress) -> Result<(), SourceError> {
-        let beat = HeartbeatItem { job: self.id(), fence: self.fence() };
+        let beat = HeartbeatItem::new(self.id(), self.fence());
         self.0.source.progress(beat, progress).await
     }
 

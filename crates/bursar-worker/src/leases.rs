@@ -141,7 +141,7 @@ impl Leases {
         due.map(|(job, lease)| {
             // This is the time of the retry if the call fails.
             lease.beat_at = now + lease.length / 6;
-            HeartbeatItem { job: *job, fence: lease.fence }
+            HeartbeatItem::new(*job, lease.fence)
         })
         .collect()
     }

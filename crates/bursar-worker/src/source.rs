@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bursar_core::bounds::PROGRESS_BYTES_MAX;
 use bursar_core::id::{BlobId, HoldId, JobId};
+pub use bursar_core::job::Progress;
 use bursar_core::job::{Finish, HeartbeatItem, LeaseRequest, Order};
 use bursar_core::name::{FlowKey, IdempotencyKey, JobKind, Queue, Scope, Tag};
 use bursar_core::payload::Payload;
-use bursar_core::refusal::{Invalid, Refusal};
+use bursar_core::refusal::Refusal;
 use bursar_core::trace::TraceParent;
 
 /// A job that is leased to a worker.
@@ -46,43 +46,8 @@ pub struct LeasedJob {
     pub held: Option<Vec<(Scope, i64)>>,
     /// The trace in which the job was enqueued; pass it on as the header `traceparent`.
     pub traceparent: Option<TraceParent>,
-}
-
-/// The progress of a running job. It is sent to listeners and not stored.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Progress {
-    /// How much is done, from 0 to 100.
-    pub percent: Option<f64>,
-    /// A text for people.
-    pub message: Option<String>,
-    /// JSON for programs.
-    pub data: Payload,
-}
-
-impl Progress {
-    /// Refuses a percentage outside of 0 to 100, and progress that is too large, because listeners buffer it in memory.
-    pub fn check(&self) -> Result<(), Invalid> {
-        if let Some(percent) = self.percent.filter(|percent| !(0.0..=100.0).contains(percent)) {
-            let problem = format!("is {percent}; it must be from 0 to 100: how much of the job is done");
-            return Err(Invalid::new("percent", problem));
-        }
-        let bytes = self.message.as_ref().map_or(0, String::len) + self.data.as_str().len();
-        if bytes > PROGRESS_BYTES_MAX {
-            let problem = format!("has {bytes} bytes with its message; at most {PROGRESS_BYTES_MAX} are allowed");
-            return Err(Invalid::new("data", problem));
-        }
-        Ok(())
-    }
-
-    /// Progress with a percentage.
-    pub fn percent(percent: f64) -> Progress {
-        Progress { percent: Some(percent), ..Progress::default() }
-    }
-
-    /// Sets the message.
-    pub fn message(self, message: impl Into<String>) -> Progress {
-        Progress { message: Some(message.into()), ..self }
-    }
+    /// The last checkpoint that an earlier attempt reported.
+    pub checkpoint: Option<Payload>,
 }
 
 /// Why a heartbeat or a report on one job was not accepted.
@@ -139,7 +104,7 @@ pub trait Source: Send + Sync + 'static {
     async fn heartbeat(&self, beats: Vec<HeartbeatItem>) -> Result<Vec<Result<Order, NotTaken>>, SourceError>;
     /// Ends leases; returns one answer for each, in order. Repeating the same end of the same lease returns the same answer.
     async fn finish(&self, items: Vec<Finish>) -> Result<Vec<Result<(), NotTaken>>, SourceError>;
-    /// Sends the progress of a job and extends its lease.
+    /// Sends the progress of a job, which keeps it, and extends its lease.
     async fn progress(&self, beat: HeartbeatItem, progress: Progress) -> Result<(), SourceError>;
     /// Waits until the jobs of dropped lease calls are returned. The worker calls it when it ends.
     async fn settle(&self) {}

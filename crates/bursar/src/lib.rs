@@ -57,7 +57,7 @@ pub use bursar_core::grant::{Grant, GrantFault, GrantState};
 pub use bursar_core::hold::{ClampedTtl, HeldCharge, Hold, HoldState, OnExpiry};
 pub use bursar_core::id::{BlobId, CommandId, GrantId, HoldId, IdSource, JobId, KeyId, WorkerId};
 pub use bursar_core::job::{
-    Backoff, End, Finish, HeartbeatItem, Job, JobAct, JobError, JobSpec, JobState, Lease, LeaseRequest,
+    Backoff, End, Finish, HeartbeatItem, Job, JobAct, JobError, JobSpec, JobState, LastReport, Lease, LeaseRequest,
     Missed as MissedTicks, Order, Overlap, QueueConfig, Rate, Retention, Retry, Schedule, ScheduleSpec, Usage,
 };
 pub use bursar_core::name::{

@@ -101,6 +101,19 @@ def spend(payload: dict[str, list[int]], ctx: JobContext) -> None:
             ctx.usage(amount)
 
 
+@worker.job("resume")
+async def resume(payload: dict[str, int], ctx: AsyncJobContext) -> dict[str, int | None]:
+    with Logged(ctx):
+        start = ctx.checkpoint["step"] if ctx.checkpoint else None
+        step = (start or 0) + 1
+        ctx.progress(step, checkpoint={"step": step})
+        # A report without a checkpoint leaves the last one.
+        ctx.progress(step + 0.5)
+        if ctx.attempt < payload["attempts"]:
+            raise RetryAfter(0.001, "go on")
+        return {"attempt": ctx.attempt, "from": start}
+
+
 @worker.job("gate")
 async def gate(payload: dict[str, list[Any]], ctx: AsyncJobContext) -> dict[str, int]:
     with Logged(ctx):

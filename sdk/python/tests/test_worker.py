@@ -251,6 +251,33 @@ def test_progress_arrives_before_the_end(server: Server, client: Client, name: s
     assert [message.percent for message in seen if hasattr(message, "percent")] == [0, 50, 100]
 
 
+def test_the_next_attempt_gets_the_checkpoint(server: Server, client: Client, name: str) -> None:
+    worker = worker_of(server, name)
+    seen: list[Any] = []
+
+    @worker.job("rows")
+    def rows(_payload: Any, ctx: JobContext) -> None:
+        seen.append(ctx.checkpoint)
+        with pytest.raises(ValueError, match="store larger data as a blob"):
+            ctx.progress(checkpoint="x" * 20_000)
+        if ctx.attempt == 3:
+            return
+        reached: Any = {"row": ["ü", 7]} if ctx.attempt == 1 else None
+        ctx.progress(40, checkpoint=reached)
+        if reached:
+            reached["row"] = "changed after the report"
+        ctx.progress(50, "a report without a checkpoint")
+        raise RetryAfter(0.001)
+
+    job = enqueue(client, name, "rows")
+    with running(worker):
+        done = ended(client, job)
+    assert (done["state"], seen) == ("succeeded", [None, {"row": ["ü", 7]}, None])
+    report = done.get("progress")
+    assert report is not None
+    assert (report.get("percent"), report.get("message")) == (50, "a report without a checkpoint")
+
+
 def test_heartbeats_go_on_while_a_handler_blocks_the_event_loop(server: Server, client: Client, name: str) -> None:
     worker = worker_of(server, name, lease=1.0)
 

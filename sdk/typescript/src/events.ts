@@ -19,7 +19,7 @@ export type BursarEvent =
   | { type: 'resync' }
   /** An event of the journal. */
   | { type: 'event'; position: number; event: EventAnswer }
-  /** The progress of a job, which is not stored. */
+  /** The progress of a job: first its last report, then each further one. It has no position in the journal. */
   | { type: 'progress'; job: string; fence: number; percent: number | null; message: string | null; data: unknown }
   /** How often a limit has refused, on the channel of its budget. */
   | { type: 'refused'; data: unknown };

@@ -1,7 +1,16 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { z } from 'zod';
-import { ArgumentError, type Bursar, createWorker, ForbiddenError, NonRetryableError, StopError, type WorkerOptions } from '../src/index.js';
+import {
+  ArgumentError,
+  type Bursar,
+  createWorker,
+  ForbiddenError,
+  LeaseLostError,
+  NonRetryableError,
+  StopError,
+  type WorkerOptions,
+} from '../src/index.js';
 import { LeaseTable } from '../src/worker/lease_table.js';
 import { CompletionRate } from '../src/worker/rate.js';
 import { eventually, OPERATOR, Server } from './support.js';
@@ -55,6 +64,41 @@ test('the most specific handler is chosen', async () => {
     assert.equal((await until(await enqueue(kind), 'succeeded')).result, expected);
   }
   await running.drain();
+});
+
+test('the next attempt gets the checkpoint', async () => {
+  const { worker, enqueue, until } = await world();
+  const seen: unknown[] = [];
+  worker.on('rows', async (job, ctx) => {
+    seen.push(ctx.checkpoint);
+    await assert.rejects(ctx.progress({ checkpoint: 'x'.repeat(20_000) }), /store larger data as a blob/);
+    if (job.attempt === 3) return null;
+    await ctx.progress({ percent: 40, checkpoint: job.attempt === 1 ? { row: 7 } : null });
+    await ctx.progress({ percent: 50, message: 'a report without a checkpoint' });
+    throw new Error('once more');
+  });
+  const running = await worker.start();
+  const done = await until(await enqueue('rows'), 'succeeded');
+  assert.deepEqual(seen, [null, { row: 7 }, null]);
+  assert.deepEqual([done.checkpoint, done.progress?.percent, done.progress?.message], [null, 50, 'a report without a checkpoint']);
+  await running.drain();
+});
+
+test('a checkpoint is refused when the lease is lost', async () => {
+  const { worker, enqueue, until } = await world();
+  let refused: unknown;
+  worker.on('lost', async (job, ctx) => {
+    const error = { kind: 'gone', message: 'ended elsewhere' };
+    await bursar.work.fail([{ id: job.id, fence: job.lease?.fence ?? 0, error, retryable: false }]);
+    refused = await ctx.progress({ checkpoint: 1 }).catch((error: unknown) => error);
+  });
+  const running = await worker.start();
+  const id = await enqueue('lost');
+  await until(id, 'dead');
+  await eventually(async () => refused);
+  await running.drain();
+  assert.ok(refused instanceof LeaseLostError, String(refused));
+  assert.equal((await bursar.jobs.find(id)).checkpoint, null);
 });
 
 test('results that cannot be stored make the job dead', async () => {

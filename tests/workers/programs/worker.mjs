@@ -88,6 +88,15 @@ on('progress', async (_, ctx) => {
   await ctx.progress({ percent: 50, message: 'half', data: { step: 1 } });
   return null;
 });
+on('resume', async (job, ctx) => {
+  const from = ctx.checkpoint?.step ?? null;
+  const step = (from ?? 0) + 1;
+  await ctx.progress({ percent: step, checkpoint: { step } });
+  // A report without a checkpoint leaves the last one.
+  await ctx.progress(step + 0.5);
+  if (job.attempt < job.payload.attempts) throw new RetryAfter(1, 'go on');
+  return { attempt: job.attempt, from };
+});
 on('nested', async (job, ctx) => {
   await ctx.progress({ percent: 10 });
   ctx.usage(3);

@@ -48,12 +48,14 @@ export const STEPS = {
       },
       () => JSON.stringify(job),
     );
-    const { attempts, result, cost, error_kind, error_message, worker } = expected;
+    const { attempts, result, cost, error_kind, error_message, worker, checkpoint, percent } = expected;
     if (attempts !== undefined) assert.equal(job.attempts, attempts, 'attempts');
     if (result !== undefined) assert.deepEqual(job.result, world.resolve(result), 'result');
     if (cost !== undefined) assert.equal(job.cost.reduce((sum, { amount }) => sum + amount, 0), cost, 'cost');
     if (error_kind !== undefined) assert.equal(job.error?.kind, error_kind, JSON.stringify(job.error));
     if (error_message !== undefined) assert.match(job.error?.message ?? '', new RegExp(error_message), JSON.stringify(job.error));
+    if (checkpoint !== undefined) assert.deepEqual(job.checkpoint, checkpoint, 'checkpoint');
+    if (percent !== undefined) assert.equal(job.progress?.percent, percent, 'percent');
     if (worker !== undefined) {
       const { items } = await world.server.api('GET', `/v1/jobs/${job.id}/attempts`);
       assert.equal(items[0].worker, world.tokens.get(worker).name, 'worker');

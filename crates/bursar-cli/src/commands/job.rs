@@ -10,10 +10,12 @@ use bursar::{
 use bursar_client::{Answered, Error};
 use bursar_wire::Page;
 use bursar_wire::command::{CommandBody, EnqueuedAnswer, SettleWord};
-use bursar_wire::job::{BulkBody, FinishedAnswer, JobBody};
+use bursar_wire::job::{BeatenAnswer, BulkBody, FinishedAnswer, JobBody};
 use bursar_wire::problem::{Kind, Problem};
 use bursar_wire::report::{DayCostAnswer, HeldAnswer};
-use bursar_wire::worker_calls::{CompleteBody, ErrorBody, FailBody, HeartbeatBody, LeaseBody, ReturnBody, SnoozeBody};
+use bursar_wire::worker_calls::{
+    CompleteBody, ErrorBody, FailBody, HeartbeatBody, LeaseBody, ProgressBody, ReturnBody, SnoozeBody,
+};
 use clap::{Args, Subcommand};
 
 use crate::args::{CursorPage, JobPage, amount, charge, duration, payload, whole};
@@ -115,6 +117,23 @@ pub(crate) enum Jobs {
     Lease(LeaseArgs),
     /// Extend the lease of a job
     Heartbeat(LeaseRef),
+    /// Report the progress of a job and extend its lease; the next lease carries the checkpoint
+    Progress {
+        #[command(flatten)]
+        lease: LeaseRef,
+        /// Percentage that is done, from 0 to 100
+        #[arg(long, value_name = "N", required_unless_present_any = ["message", "data", "checkpoint"])]
+        percent: Option<f64>,
+        /// Message for people
+        #[arg(long, value_name = "TEXT")]
+        message: Option<String>,
+        /// Data for programs, as JSON
+        #[arg(long, value_name = "JSON", value_parser = payload)]
+        data: Option<Payload>,
+        /// Where the work is, as JSON; null removes the last checkpoint
+        #[arg(long, value_name = "JSON", value_parser = payload)]
+        checkpoint: Option<Payload>,
+    },
     /// Report that a job succeeded
     Complete {
         #[command(flatten)]
@@ -347,12 +366,12 @@ pub(crate) async fn run(args: Jobs, context: &Context) -> Result<Exit, Problem> 
         }
         Jobs::Lease(args) => lease(args, context).await?,
         Jobs::Heartbeat(LeaseRef { id, fence }) => {
-            let renewed = work.heartbeat(id, &HeartbeatBody { fence, progress: None }).await;
-            let renewed = with_current_lease(renewed, id, fence, context).await?;
-            context.out.data(&*renewed, || {
-                let order = format!("{:?}", renewed.order).to_lowercase();
-                format!("{order}: the lease expires {}", moment(renewed.expires_at.as_ref()))
-            })?;
+            print_renewed(work.heartbeat(id, &HeartbeatBody { fence, progress: None }).await, id, fence, context)
+                .await?;
+        }
+        Jobs::Progress { lease: LeaseRef { id, fence }, percent, message, data, checkpoint } => {
+            let body = ProgressBody { fence, percent, message, data: data.unwrap_or_default(), checkpoint };
+            print_renewed(work.progress(id, &body).await, id, fence, context).await?;
         }
         Jobs::Complete { lease: LeaseRef { id, fence }, result, blobs, usage } => {
             let body = CompleteBody { fence, result, usage: usage.read(id, context).await?, blobs };
@@ -465,6 +484,19 @@ fn held(page: &Page<HeldAnswer>, context: &Context) -> Result<(), Problem> {
     })?;
     context.out.next_page(page.next.as_deref());
     Ok(())
+}
+
+async fn print_renewed(
+    renewed: Result<Answered<BeatenAnswer>, Error>,
+    job: JobId,
+    fence: u64,
+    context: &Context,
+) -> Result<(), Problem> {
+    let renewed = with_current_lease(renewed, job, fence, context).await?;
+    context.out.data(&*renewed, || {
+        let order = format!("{:?}", renewed.order).to_lowercase();
+        format!("{order}: the lease expires {}", moment(renewed.expires_at.as_ref()))
+    })
 }
 
 async fn print_finished(

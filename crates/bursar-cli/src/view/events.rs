@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::context::Context;
 use crate::output::{cell, table};
 use crate::units::Units;
+use crate::view::jobs::shortened;
 
 /// Prints the history of one object.
 pub(crate) async fn print_history(items: Vec<EventAnswer>, context: &Context) -> Result<(), Problem> {
@@ -104,6 +105,7 @@ fn summary(event: &EventAnswer, units: &Units) -> String {
             let error = |field: &str| data["error"][field].as_str().unwrap_or_default();
             format!("{}: {}", error("kind"), error("message"))
         }
+        "job.checkpointed" => format!("{} under fence {}", shortened(&word("checkpoint")), word("fence")),
         "job.snoozed" => format!("until {}", word("run_at")),
         "job.parked" => format!("awaits budget on {}", word("scope")),
         "job.moved" => format!("to {}", word("queue")),

@@ -3,7 +3,7 @@
 use bursar::notation::about;
 use bursar::{JobState, Time};
 use bursar_wire::Page;
-use bursar_wire::job::{AttemptAnswer, CostAnswer, FinishedAnswer, JobAnswer};
+use bursar_wire::job::{AttemptAnswer, CostAnswer, FinishedAnswer, JobAnswer, ProgressAnswer};
 use bursar_wire::problem::Problem;
 
 use crate::context::Context;
@@ -79,10 +79,20 @@ pub(crate) async fn print_job(job: &JobAnswer, context: &Context) -> Result<(), 
             format!("cost      {}", cell(Some(cost.collect::<Vec<_>>().join(", ")).filter(|cost| !cost.is_empty()))),
             format!("result    {}", job.result.as_str()),
         ];
+        lines.extend(job.progress.as_ref().map(|report| format!("progress  {}", progress(report))));
+        lines.extend(job.checkpoint.as_ref().map(|checkpoint| format!("checkpoint {}", checkpoint.as_str())));
         lines.extend(job.blobs.iter().map(|blob| format!("blob      {blob}")));
         lines.extend(attempts.iter().map(attempt));
         lines.join("\n")
     })
+}
+
+/// Describes the last progress report: `40 % rendering {"frame":1200}, 3 minutes ago, under fence 17`.
+fn progress(report: &ProgressAnswer) -> String {
+    let percent = report.percent.map(|percent| format!("{percent} %"));
+    let data = Some(report.data.as_str().to_owned()).filter(|data| data != "null");
+    let said: Vec<String> = [percent, report.message.clone(), data].into_iter().flatten().collect();
+    format!("{}, {}, under fence {}", cell(Some(said.join(" "))), moment(report.at.as_ref()), report.fence)
 }
 
 fn attempt(attempt: &AttemptAnswer) -> String {

@@ -298,6 +298,8 @@ fn job_commands_are_the_same_over_a_server() {
     both.run(0, &["job", "enqueue", "q", "x", "--key", "once"], "");
     both.remember("fence", "/jobs/0/lease/fence", &["job", "lease", "q", "--worker", "w"], "");
     both.run(0, &["job", "heartbeat", "{job}", "--fence", "{fence}"], "");
+    let report = ["job", "progress", "{job}", "--fence", "{fence}", "--percent", "40", "--checkpoint", r#"{"n":1.50}"#];
+    both.run(0, &report, "");
     both.read(&["job", "show", "{job}"]);
     both.run(5, &["job", "complete", "{job}", "--fence", "99", "--json"], "");
     both.run(

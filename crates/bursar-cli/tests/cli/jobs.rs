@@ -37,6 +37,12 @@ fn a_job_is_enqueued_leased_and_completed() {
     assert!(is_time(&job["lease"]["expires_at"]));
     let renewed = dir.json(&["job", "heartbeat", &id, "--fence", "1"]);
     assert_eq!(renewed["order"], "continue");
+    let report = ["job", "progress", &id, "--fence", "1", "--percent", "40", "--message", "cutting", "--checkpoint"];
+    assert_eq!(dir.json(&[&report[..], &[r#"{"frame":7}"#]].concat())["order"], "continue");
+    dir.run(&["job", "progress", &id, "--fence", "1"]).exits(2);
+    let text_output = dir.run(&["job", "show", &id]).exits(0);
+    assert!(text_output.out.contains("progress  40 % cutting, "), "{}", text_output.out);
+    assert!(text_output.out.contains(r#"checkpoint {"frame":7}"#), "{}", text_output.out);
     let lost = dir.problem(5, &["job", "complete", &id, "--fence", "2"]);
     assert_eq!((&lost["type"], &lost["state"]), (&json!("/problems/lease-lost"), &json!("leased")));
     let done = dir.json(&["job", "complete", &id, "--fence", "1", "--result", "[1]"]);
@@ -46,8 +52,11 @@ fn a_job_is_enqueued_leased_and_completed() {
     assert_eq!((&shown["result"], &shown["history"][0]["end"]), (&json!([1]), &json!("succeeded")));
     let events = dir.json(&["job", "events", &id]);
     let kinds: Vec<&str> = events["items"].as_array().unwrap().iter().map(|event| text(&event["kind"])).collect();
-    assert_eq!(kinds, ["job.succeeded", "job.leased", "job.enqueued"]);
-    assert_eq!(events["items"][1]["data"]["worker"], "w1");
+    assert_eq!(kinds, ["job.succeeded", "job.checkpointed", "job.leased", "job.enqueued"]);
+    assert_eq!(
+        (&events["items"][1]["data"]["checkpoint"]["frame"], &events["items"][2]["data"]["worker"]),
+        (&json!(7), &json!("w1"))
+    );
     let text_output = dir.run(&["job", "show", &id]).exits(0);
     assert!(text_output.out.contains("attempt 1 by w1, began "), "{}", text_output.out);
     dir.problem(4, &["job", "show", "job_00000000000000000000000000"]);
@@ -199,9 +208,14 @@ fn a_fence_that_the_job_never_had_is_not_taken_for_a_lost_lease() {
     let dir = Workdir::ready();
     let job = enqueue(&dir, &["q", "work"]);
     dir.json(&["job", "lease", "--queue", "q", "--worker", "ada"]);
-    for report in
-        [&["heartbeat"][..], &["complete"], &["return"], &["snooze", "--delay", "1m"], &["fail", "--error", "e"]]
-    {
+    for report in [
+        &["heartbeat"][..],
+        &["progress", "--percent", "1"],
+        &["complete"],
+        &["return"],
+        &["snooze", "--delay", "1m"],
+        &["fail", "--error", "e"],
+    ] {
         let ran = dir.run(&[&["job"], report, &[&job, "--fence", "99"]].concat()).exits(5);
         assert!(ran.err.contains("never had a lease with the fence 99: its current one has 1, by ada"), "{}", ran.err);
         assert!(!ran.err.contains("stop working"), "{}", ran.err);

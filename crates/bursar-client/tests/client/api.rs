@@ -179,7 +179,8 @@ async fn leases_and_reports_of_a_worker_work() {
     let (id, fence) = at(0);
     assert_eq!(id, paid);
     work.heartbeat(id, &HeartbeatBody { fence, progress: None }).await.unwrap();
-    let progress = ProgressBody { fence, percent: Some(5.0), message: None, data: Payload::default() };
+    let progress =
+        ProgressBody { fence, percent: Some(5.0), message: None, data: Payload::default(), checkpoint: None };
     work.progress(id, &progress).await.unwrap();
     let usage = Some(vec![bursar_client::Usage { scope: None, amount: 31 }]);
     let body = CompleteBody { fence, result: Payload::new("\"ok\"").unwrap(), usage, blobs: Vec::new() };

@@ -8,10 +8,11 @@
 //!   are added up here and stored as sums.
 
 use crate::context::Context;
-use crate::event::{Charged, Event, Stream};
+use crate::event::{Charged, CheckpointedJob, Event, Stream};
 use crate::id::{HoldId, JobId};
 use crate::job::{
-    Job, JobError, JobRuntime, JobSpec, JobState, Lapsed, Lease, LeaseEnd, Place, QueueConfig, QueueState, rank,
+    Job, JobError, JobRuntime, JobSpec, JobState, Lapsed, LastReport, Lease, LeaseEnd, Place, QueueConfig, QueueState,
+    kept_checkpoint, rank,
 };
 use crate::mutant::Mutant;
 use crate::name::{JobKind, Queue, Scope, Tenant};
@@ -42,6 +43,7 @@ pub(super) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64
             life.lapsed.push(Lapsed { fence: *fence, billed: false, owner: life.owner.clone() });
             failed(ws, *job, LeaseEnd::Lapsed, error, *run_at)
         }
+        Event::JobCheckpointed(event) => checkpointed(ws, event),
         Event::JobSnoozed { job, run_at, .. } => {
             end_lease(ws, *job, LeaseEnd::Snoozed);
             change(ws, *job, |job, now| {
@@ -235,6 +237,7 @@ fn leased(ws: &mut Workspace, id: JobId, event: &Event) -> u64 {
         job.life.ended = None;
         job.life.owner = owner.clone();
         job.life.settled = Some(Vec::new());
+        job.life.checkpoint = job.life.checkpoint.take().filter(|_| !Mutant::DropCheckpoint.on());
         job.life.lease = Some(Lease {
             worker: worker.clone(),
             since: now,
@@ -243,6 +246,14 @@ fn leased(ws: &mut Workspace, id: JobId, event: &Event) -> u64 {
             deadline: *deadline,
             slots: slots.clone(),
         });
+    })
+}
+
+fn checkpointed(ws: &mut Workspace, event: &CheckpointedJob) -> u64 {
+    let CheckpointedJob { job, fence, report: number, checkpoint, percent, message, data } = event.clone();
+    change(ws, job, |job, at| {
+        job.life.checkpoint = kept_checkpoint(&checkpoint);
+        job.life.progress = Some(Box::new(LastReport { at, fence, number, percent, message, data }));
     })
 }
 

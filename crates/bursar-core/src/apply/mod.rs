@@ -9,8 +9,8 @@
 //! Replaying the journal into empty tables gives the same rows, except for what follows from time and has no event:
 //!
 //! - of scopes: how far they are folded (`folded`, `evicted`, `seen`, the next due instants) and prospective windows,
-//! - of jobs: whether a scheduled one was found due, the end of a lease (heartbeats), when a parked one is tried again,
-//!   and position and rank under a flow key, which [`compute_lines`](crate::job::compute_lines) computes again,
+//! - of jobs: whether a scheduled one was found due, the end of a lease (heartbeats), progress reported since the last
+//!   checkpoint, when a parked one is tried again, and position and rank under a flow key, which [`compute_lines`](crate::job::compute_lines) computes again,
 //! - what maintenance deletes: expired idempotency keys, rolled-up postings, old figures and unused flow scopes.
 
 mod blob;

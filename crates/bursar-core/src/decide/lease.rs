@@ -23,9 +23,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::answer::{Leased, Renewed};
 use crate::decide::decision::Decision;
-use crate::event::{Charged, Event};
+use crate::event::{Charged, CheckpointedJob, Event};
 use crate::id::JobId;
-use crate::job::{FlowScopes, HeartbeatItem, Job, LeaseRequest, Order, QueueConfig, Rate};
+use crate::job::{
+    FlowScopes, HeartbeatItem, Job, LastReport, LeaseRequest, Order, Progress, QueueConfig, Rate, kept_checkpoint,
+};
 use crate::mutant::Mutant;
 use crate::name::{Queue, Scope};
 use crate::page::{PageFill, PageItem};
@@ -262,11 +264,16 @@ fn rate_wait(decision: &Decision<'_>, scope: &Scope, rate: Rate, taken: &BTreeMa
 
 /// Extends a lease, and tells the worker to continue, cancel or drain.
 pub(super) fn beat(decision: &mut Decision<'_>, beat: &HeartbeatItem) -> Result<Renewed, Refusal> {
+    beat.progress.as_ref().map_or(Ok(()), Progress::check)?;
     let now = decision.now();
     let job = decision.job(beat.job)?;
     check_owner(decision, job, beat.fence)?;
     if job.life.lease.is_none() || job.life.fence != beat.fence {
-        return Err(lost(job, beat.fence, false));
+        let lost = lost(job, beat.fence, false);
+        if let Some(progress) = beat.progress.as_ref().filter(|_| Mutant::KeepLostCheckpoint.on()) {
+            report(decision, beat, progress);
+        }
+        return Err(lost);
     }
     let order = match () {
         () if job.life.cancelling => Order::Cancel,
@@ -276,7 +283,36 @@ pub(super) fn beat(decision: &mut Decision<'_>, beat: &HeartbeatItem) -> Result<
     let job = decision.ws.jobs.get_mut(&beat.job).expect("the job was just read");
     let lease = job.life.lease.as_mut().expect("the lease was just read");
     lease.until = lease.until.max(now.after(lease.length));
-    Ok(Renewed { job: beat.job, order, until: lease.lapses_at() })
+    let until = lease.lapses_at();
+    if let Some(progress) = &beat.progress {
+        report(decision, beat, progress);
+    }
+    let reports = reports_of(decision.job(beat.job)?, beat.fence);
+    Ok(Renewed { job: beat.job, order, until, reports })
+}
+
+/// Stores a progress report. Only a checkpoint that differs from the last one is an event: it is what the next attempt needs.
+fn report(decision: &mut Decision<'_>, beat: &HeartbeatItem, progress: &Progress) {
+    let now = decision.now();
+    let job = decision.ws.jobs.get_mut(&beat.job).expect("the job was just read");
+    let number = reports_of(job, beat.fence) + 1;
+    let Progress { percent, message, data, checkpoint } = progress.clone();
+    match checkpoint.filter(|checkpoint| kept_checkpoint(checkpoint) != job.life.checkpoint) {
+        Some(checkpoint) => {
+            let (job, fence, report) = (beat.job, beat.fence, number);
+            let event = CheckpointedJob { job, fence, report, checkpoint, percent, message, data };
+            decision.emit(Event::JobCheckpointed(event));
+        }
+        None => {
+            let report = LastReport { at: now, fence: beat.fence, number, percent, message, data };
+            job.life.progress = Some(Box::new(report));
+        }
+    }
+}
+
+/// Returns the number of progress reports under a lease so far.
+fn reports_of(job: &Job, fence: u64) -> u64 {
+    job.life.progress.as_ref().filter(|report| report.fence == fence).map_or(0, |report| report.number)
 }
 
 /// Refuses a principal that reports on a lease of another principal.

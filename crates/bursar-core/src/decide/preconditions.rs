@@ -55,6 +55,11 @@ pub(super) fn is_unchanged(ws: &Workspace, request: &CheckedRequest) -> Result<(
             let row = ws.blobs.get(blob).filter(|row| row.tenant == *tenant);
             ("upload", row.map(|row| Fingerprint::of(&row.version)))
         }
+        // An unknown job is answered as such.
+        Op::Act { jobs, .. } => match jobs.first().and_then(|id| ws.jobs.get(id)).filter(|job| job.tenant == *tenant) {
+            Some(job) => ("job", Some(job.fingerprint())),
+            None => return Ok(()),
+        },
         _ => return Ok(()),
     };
     let matches = match expected {

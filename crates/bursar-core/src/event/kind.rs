@@ -48,6 +48,7 @@ kinds! {
     JobSucceeded = "job.succeeded",
     JobFailed = "job.failed",
     JobRescued = "job.rescued",
+    JobCheckpointed = "job.checkpointed",
     JobSnoozed = "job.snoozed",
     JobReturned = "job.returned",
     JobDied = "job.dead_lettered",

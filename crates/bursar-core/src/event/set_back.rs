@@ -127,6 +127,7 @@ fn times_of(event: &mut Event, mut visit: impl FnMut(&mut Time)) {
         | Event::GrantPurged { .. }
         | Event::JobFound { .. }
         | Event::JobSucceeded { .. }
+        | Event::JobCheckpointed(_)
         | Event::JobReturned { .. }
         | Event::JobDied { .. }
         | Event::JobResumed { .. }

@@ -1,7 +1,7 @@
 //! Streams: the thing that each event belongs to.
 
 use crate::budget::WouldRefuse;
-use crate::event::{Charged, Event, GrownBlob, StartedBlob, StoredBlob};
+use crate::event::{Charged, CheckpointedJob, Event, GrownBlob, StartedBlob, StoredBlob};
 use crate::id::{BlobId, CommandId, GrantId, HoldId, JobId};
 use crate::name::{Namespace, Queue, ScheduleName, Scope, Tenant};
 
@@ -128,6 +128,7 @@ impl Event {
             | Event::JobSucceeded { job, .. }
             | Event::JobFailed { job, .. }
             | Event::JobRescued { job, .. }
+            | Event::JobCheckpointed(CheckpointedJob { job, .. })
             | Event::JobSnoozed { job, .. }
             | Event::JobReturned { job, .. }
             | Event::JobDied { job }

@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 
 use crate::bounds::{CAPACITY_MAX, ERROR_BYTES_MAX, LEASE_MAX, LEASE_MIN, QUEUES_MAX, check_items};
 use crate::id::{BlobId, JobId};
+use crate::job::progress::Progress;
 use crate::job::spec::{check_blobs, check_delay};
 use crate::name::{JobKind, Queue, Scope, WorkerName};
 use crate::payload::Payload;
@@ -131,6 +132,22 @@ pub struct HeartbeatItem {
     pub job: JobId,
     /// The fence of the lease.
     pub fence: u64,
+    /// The progress of the job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<Progress>,
+}
+
+impl HeartbeatItem {
+    /// Creates a heartbeat without progress.
+    pub fn new(job: JobId, fence: u64) -> HeartbeatItem {
+        HeartbeatItem { job, fence, progress: None }
+    }
+
+    /// Returns the heartbeat with the progress of the job.
+    #[must_use]
+    pub fn with_progress(self, progress: Progress) -> HeartbeatItem {
+        HeartbeatItem { progress: Some(progress), ..self }
+    }
 }
 
 /// What a worker should do with a job that it has leased.

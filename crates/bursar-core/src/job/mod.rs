@@ -11,6 +11,7 @@
 //! `AwaitingBudget` is a job whose next attempt needs units that its budget does not have now.
 //!
 //! - `lease.rs`: requests and reports of workers. `crate::decide` has the rules: `lease.rs` and `finish.rs` there.
+//! - `progress.rs`: reports of running jobs, and checkpoints.
 //! - `acts.rs`: what callers may do with a job in which state.
 //! - `flow.rs`: concurrency and rate limits of queues and flow keys.
 //! - `retry.rs`: how long to wait between attempts. `schedule.rs`: recurring jobs.
@@ -18,6 +19,7 @@
 mod acts;
 mod flow;
 mod lease;
+mod progress;
 mod queue;
 mod retry;
 mod schedule;
@@ -31,6 +33,8 @@ pub(crate) use self::acts::Effect;
 pub use self::acts::JobAct;
 pub use self::flow::{FlowScopes, Place, compute_lines};
 pub use self::lease::{End, Finish, HeartbeatItem, JobError, Lease, LeaseEnd, LeaseRequest, Order, Usage, wants};
+pub(crate) use self::progress::kept_checkpoint;
+pub use self::progress::{LastReport, Progress};
 pub use self::queue::{QueueConfig, QueueState, Rate, Retention};
 pub use self::retry::{Backoff, Retry};
 pub use self::schedule::{Missed, ON_TIME, Overlap, Schedule, ScheduleSpec};
@@ -40,6 +44,7 @@ use crate::bounds::PRIORITY_STEP;
 use crate::id::{BatchId, BlobId, HoldId, JobId};
 use crate::name::{FlowKey, IdempotencyKey, JobKind, LeaseOwner, Queue, Scope, Tag, Tenant};
 use crate::payload::Payload;
+use crate::request::Fingerprint;
 use crate::time::{Span, Time};
 use crate::trace::TraceParent;
 
@@ -132,6 +137,12 @@ pub struct JobRuntime {
     /// The blobs it refers to: those it uses, and those it made.
     #[serde(skip)]
     pub blobs: Vec<BlobId>,
+    /// The last progress report.
+    #[serde(skip)]
+    pub progress: Option<Box<LastReport>>,
+    /// The last checkpoint that a worker reported.
+    #[serde(skip)]
+    pub checkpoint: Option<Payload>,
 }
 
 /// A lease that lapsed.
@@ -238,6 +249,8 @@ impl JobRuntime {
             owner: None,
             settled: None,
             blobs: Vec::new(),
+            progress: None,
+            checkpoint: None,
         }
     }
 }
@@ -263,12 +276,13 @@ impl Job {
 
     /// Returns the job with only what follows from events, which a rebuild must reproduce.
     ///
-    /// Left out are the effects of time: whether the job was found due, the end of its lease (heartbeats have no
-    /// events), when its budget is tried again, and its position and rank under a flow key.
+    /// Left out are the effects of time: whether the job was found due, the end of its lease and its last progress report
+    /// (heartbeats have no events), when its budget is tried again, and its position and rank under a flow key.
     #[must_use]
     pub fn lasting(mut self, now: Time) -> Job {
         self.life.state = self.state_at(now);
         self.life.place = Place::Out;
+        self.life.progress = None;
         if let Some(lease) = &mut self.life.lease {
             lease.until = lease.since;
         }
@@ -309,6 +323,16 @@ impl Job {
     pub fn dead_fingerprint(&self) -> Option<String> {
         let error = self.life.error.as_ref().filter(|_| self.life.state == JobState::Dead);
         error.map(JobError::fingerprint)
+    }
+
+    /// Returns its id and its last progress report, if it has one.
+    pub fn last_report(&self) -> Option<(JobId, LastReport)> {
+        Some((self.id, self.life.progress.as_deref()?.clone()))
+    }
+
+    /// Returns a digest that differs after each event of the job. Heartbeats and progress are not events.
+    pub fn fingerprint(&self) -> Fingerprint {
+        Fingerprint::of(&(self.id, self.version))
     }
 
     /// Returns the units charged for it, summed over all scopes.

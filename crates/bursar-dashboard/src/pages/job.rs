@@ -69,6 +69,9 @@ async fn show(visit: Visit, Path(id): Path<String>) -> Result<Response, Failure>
                 section.card data-live #cost { (cost(&visit, &job, hold.as_ref(), &unit)) }
                 section.card data-live #attempts { (attempts_of(&visit, &attempts)) }
                 section.card { div.card-head { h2 { "Payload" } } (json::payload(&job.payload)) }
+                div data-live #checkpoint {
+                    @if let Some(checkpoint) = &job.checkpoint { section.card { div.card-head { h2 { "Checkpoint" } } (json::payload(checkpoint)) } }
+                }
                 div data-live #result {
                     @if job.result.as_str() != "null" { section.card { div.card-head { h2 { "Result" } } (json::payload(&job.result)) } }
                 }
@@ -133,6 +136,10 @@ fn flow(visit: &Visit, job: &JobAnswer, facts: &JobFacts) -> Markup {
         }
     };
     let lease = job.lease.as_ref();
+    // A new attempt begins without the progress of the last one.
+    let report = job.progress.as_ref().filter(|report| lease.is_none_or(|lease| lease.fence == report.fence));
+    let (percent, message) =
+        (report.and_then(|report| report.percent), report.and_then(|report| report.message.as_deref()));
     html! {
         ol.flow {
             li class=(class(true, false)) { span.state { "enqueued" } span.detail { (time::relative(job.enqueued_at.as_deref(), visit.now)) } }
@@ -145,10 +152,10 @@ fn flow(visit: &Visit, job: &JobAnswer, facts: &JobFacts) -> Markup {
                 } }
             }
             li class=(class(ended && job.attempts > 0, leased)) {
-                span.state { "running" span #progress-percent {} }
+                span.state { "running" span #progress-percent { @if let Some(percent) = percent { (format!(" {percent:.0} %")) } } }
                 @if let Some(lease) = lease {
-                    svg.bar width="100%" height="8" role="img" aria-label="Progress" { rect.bar-track width="100%" height="8" {} rect.bar-posted #progress-bar width="0%" height="8" {} }
-                    span.detail { span #progress-message { "on " (lease.worker) } }
+                    svg.bar width="100%" height="8" role="img" aria-label="Progress" { rect.bar-track width="100%" height="8" {} rect.bar-posted #progress-bar width=(format!("{:.0}%", percent.unwrap_or(0.0))) height="8" {} }
+                    span.detail { span #progress-message { @match message { Some(message) => (message), None => { "on " (lease.worker) } } } }
                 }
             }
             @match job.state {
@@ -203,6 +210,7 @@ fn sentence(event: &EventAnswer, events: &[EventAnswer]) -> String {
         "job.failed" => format!("attempt {} failed", event.data["attempt"]),
         "job.rescued" => format!("attempt {} was lost: its lease expired", event.data["attempt"]),
         "job.snoozed" => "put off by its worker".to_owned(),
+        "job.checkpointed" => format!("checkpoint under fence {}", event.data["fence"]),
         "job.returned" => "handed back by its worker".to_owned(),
         "job.dead_lettered" => "dead".to_owned(),
         "job.parked" => format!("waits for {}", text("scope")),

@@ -1,11 +1,10 @@
-//! Attempts, filters and progress of jobs.
+//! Attempts and filters of jobs.
 
-use bursar::{Attempt, AttemptEnd, JobFilter, JobState, Progress};
+use bursar::{Attempt, AttemptEnd, JobFilter, JobState};
 
 use crate::wire::bulk::FilterBody;
 use crate::wire::job::{AttemptAnswer, ErrorAnswer};
 use crate::wire::stamp;
-use crate::wire::worker_calls::ProgressFields;
 
 /// Returns one attempt of a job.
 pub fn attempt_answer(attempt: &Attempt) -> AttemptAnswer {
@@ -35,9 +34,4 @@ fn end_word(end: &AttemptEnd) -> &'static str {
 pub fn job_filter(body: FilterBody, state: Option<JobState>) -> JobFilter {
     let FilterBody { queue, kind, key, tag, fingerprint, state: requested } = body;
     JobFilter { queue, state: state.or(requested), kind, key, tag, fingerprint, newest_first: false }
-}
-
-/// Returns the progress that a heartbeat carries.
-pub fn progress(fields: ProgressFields) -> Progress {
-    Progress { percent: fields.percent, message: fields.message, data: fields.data }
 }

@@ -20,7 +20,7 @@
 //! | [`HeldSum`](bursar::HeldSum) | [`HeldAnswer`](crate::wire::report::HeldAnswer) | [`held_answer`] |
 //! | [`DeadGroup`](bursar::DeadGroup) | [`DeadGroupAnswer`](crate::wire::report::DeadGroupAnswer) | [`dead_group_answer`] |
 //!
-//! Two functions go the other way: [`job_filter`] and [`progress`].
+//! [`job_filter`] goes the other way.
 //!
 //! Types of `bursar-core`, which the engine re-exports, have `From` implementations in `bursar-wire`. Errors convert with `?`:
 //! [`bursar::Error`] implements the trait `Classify` of `bursar-core`, and `bursar-wire` turns every error that does into a
@@ -46,7 +46,7 @@ pub use self::command::command_answer;
 pub use self::credential::issued_answer;
 pub use self::event::event_answer;
 pub use self::grant::minted_answer;
-pub use self::job::{attempt_answer, job_filter, progress};
+pub use self::job::{attempt_answer, job_filter};
 pub use self::meter::quota_answer;
 pub use self::queue::queue_answer;
 pub use self::report::{day_cost_answer, dead_group_answer, held_answer, verify_answer};

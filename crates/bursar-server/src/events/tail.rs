@@ -7,18 +7,19 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bursar::{Bursar, Event, JobId, JournalEvent, Progressed, Queue, RefusalCount, Scope, Stream, Tenant, Time};
+use bursar::{Bursar, Event, JobId, JournalEvent, Progress, Queue, RefusalCount, Scope, Stream, Tenant, Time};
 use bytes::Bytes;
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, timeout};
 
+use super::progress::{self, WatchedJobs};
 use crate::convert;
 use crate::in_flight::{Account, BytesInFlight};
 use crate::wire::problem::{Kind, Problem};
 
 /// How often the journal is polled for commits of other processes.
-const POLL_INTERVAL: Duration = Duration::from_millis(250);
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// How often followers are told of refusals.
 const REFUSALS_EVERY: Duration = Duration::from_secs(1);
 /// Limits that followers are told of at once.
@@ -60,12 +61,11 @@ impl StreamEvent {
     }
 
     /// Encodes a progress report.
-    fn of_progress(report: &Progressed) -> StreamEvent {
-        let bursar::Progress { percent, message, data } = &report.progress;
-        let data =
-            json!({ "job": report.job, "fence": report.fence, "percent": percent, "message": message, "data": data });
+    pub(super) fn of_progress(job: JobId, fence: u64, progress: &Progress) -> StreamEvent {
+        let Progress { percent, message, data, .. } = progress;
+        let data = json!({ "job": job, "fence": fence, "percent": percent, "message": message, "data": data });
         let frame = frame(None, "progress", &data);
-        StreamEvent { position: None, frame, job: Some(report.job), queue: None, scopes: Vec::new() }
+        StreamEvent { position: None, frame, job: Some(job), queue: None, scopes: Vec::new() }
     }
 
     /// Encodes how often a limit has refused.
@@ -89,6 +89,8 @@ pub(super) struct Tail {
     end: watch::Sender<u64>,
     bytes: BytesInFlight,
     account: Account,
+    /// The jobs whose progress followers listen to.
+    pub(super) watched: WatchedJobs,
 }
 
 #[derive(Default)]
@@ -103,10 +105,10 @@ struct Ring {
 impl Tail {
     fn new(tenant: &Tenant, bytes: BytesInFlight) -> Tail {
         let account = format!("events of {tenant}").into();
-        Tail { ring: Mutex::default(), end: watch::Sender::new(0), bytes, account }
+        Tail { ring: Mutex::default(), end: watch::Sender::new(0), bytes, account, watched: WatchedJobs::default() }
     }
 
-    fn push(&self, event: StreamEvent) {
+    pub(super) fn push(&self, event: StreamEvent) {
         let size = event.frame.len();
         let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
         while ring.events.len() >= KEPT_MAX || (ring.bytes + size > KEPT_BYTES_MAX && !ring.events.is_empty()) {
@@ -147,6 +149,8 @@ pub(super) struct Follower {
     end: watch::Receiver<u64>,
     /// The number of the next event to return.
     next: u64,
+    /// The jobs whose progress it listens to.
+    jobs: Vec<JobId>,
 }
 
 /// Why there is no next event.
@@ -162,7 +166,13 @@ impl Follower {
     fn new(tail: &Arc<Tail>) -> Follower {
         let end = tail.end.subscribe();
         let next = *end.borrow();
-        Follower { tail: tail.clone(), end, next }
+        Follower { tail: tail.clone(), end, next, jobs: Vec::new() }
+    }
+
+    /// Listens to the progress of a job, whichever node its worker reports to. It begins with the last report, if there is one.
+    pub(super) fn watch(&mut self, job: JobId) {
+        self.tail.watched.add(job);
+        self.jobs.push(job);
     }
 
     /// Returns the next event, waiting for it if necessary.
@@ -180,6 +190,12 @@ impl Follower {
             }
             self.end.changed().await.map_err(|_| FollowError::Ended)?;
         }
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.jobs.iter().for_each(|job| self.tail.watched.remove(*job));
     }
 }
 
@@ -239,7 +255,8 @@ impl Tails {
         let tail = Arc::new(Tail::new(tenant, self.bytes.clone()));
         let follower = Follower::new(&tail);
         tails.insert(tenant.clone(), tail.clone());
-        tokio::spawn(forward_progress(bursar.clone(), Arc::downgrade(&tail)));
+        tokio::spawn(progress::forward(bursar.clone(), Arc::downgrade(&tail)));
+        tokio::spawn(progress::poll(bursar.clone(), Arc::downgrade(&tail), self.stop.subscribe()));
         tokio::spawn(forward_refusals(bursar.clone(), Arc::downgrade(&tail)));
         tokio::spawn(read_journal(bursar, tenant.clone(), from, tail, self.tails.clone(), self.stop.subscribe()));
         Ok(follower)
@@ -286,21 +303,6 @@ async fn read_journal(
                 tails.lock().unwrap_or_else(PoisonError::into_inner).remove(&tenant);
                 return;
             }
-        }
-    }
-}
-
-/// Forwards progress reports of a tenant's jobs to its tail, as long as the tail exists.
-async fn forward_progress(bursar: Bursar, tail: std::sync::Weak<Tail>) {
-    let mut reports = bursar.jobs().listen_progress();
-    loop {
-        // The timeout ends this task soon after the tail, even if no progress is reported.
-        let report = timeout(POLL_INTERVAL, reports.next()).await;
-        let Some(tail) = tail.upgrade() else { return };
-        match report {
-            Ok(Some(Ok(report))) => tail.push(StreamEvent::of_progress(&report)),
-            Ok(Some(Err(_))) | Err(_) => {}
-            Ok(None) => return,
         }
     }
 }

@@ -38,6 +38,7 @@ pub(super) fn routes() -> Vec<Route> {
     let selection = json!({ "filter": { "queue": "media", "kind": "video.*" }, "reason": "provider was down" });
     let acts = vec![
         Route::new(Method::PATCH, "/v1/jobs/{id}", operate, "Change the priority or delay of a waiting job", edit)
+            .takes_if_match()
             .example(json!({ "priority": 10, "delay_ms": 0 })),
         Route::new(Method::POST, "/v1/jobs/{id}/cancel", Action::JobsCancel, "Cancel a job", cancel)
             .example(json!({ "reason": "typo" })),
@@ -209,7 +210,8 @@ async fn show(input: Input<JobId>) -> Result<Reply<JobAnswer>, Problem> {
     let bursar = input.call.bursar();
     let found = bursar.jobs().find(input.parameter).await?;
     let found = found.ok_or_else(|| Problem::not_found(format_args!("job {}", input.parameter)))?;
-    Ok(Reply::new(JobAnswer::at(&found, bursar.now().await?)))
+    let tag = found.fingerprint();
+    Ok(Reply::new(JobAnswer::at(&found, bursar.now().await?)).tagged(Some(tag)))
 }
 
 async fn events(input: Input<JobId, HistoryQuery>) -> Result<Reply<Page<EventAnswer>>, Problem> {

@@ -8,7 +8,6 @@ use bursar::{End, Error, Finish, HeartbeatItem, JobId, JobKind, LeaseRequest, Pr
 use serde_json::json;
 
 use crate::call::{Call, Input, NoFields};
-use crate::convert;
 use crate::limits::{BULK_BYTES_MAX, PAGE_ANSWER_BYTES};
 use crate::principal::permissions::{Action, Role};
 use crate::principal::{Principal, forbidden};
@@ -39,7 +38,7 @@ pub(super) fn routes() -> Vec<Route> {
             "Report the progress of a job and renew its lease",
             progress,
         )
-        .example(json!({ "fence": 17, "percent": 40, "message": "rendering" })),
+        .example(json!({ "fence": 17, "percent": 40, "message": "rendering", "checkpoint": { "frame": 1_200 } })),
         Route::new(Method::POST, "/v1/jobs/{id}/complete", work, "Complete a job", complete)
             .example(json!({ "fence": 17, "result": { "url": "…" }, "usage": [{ "amount": 42_000 }] })),
         Route::new(Method::POST, "/v1/jobs/{id}/fail", work, "Report a failed attempt", fail).example(
@@ -156,20 +155,15 @@ async fn may_report(call: &Call, job: JobId) -> Result<(), Problem> {
 async fn heartbeat(input: Input<JobId, NoFields, HeartbeatBody>) -> Result<Reply<BeatenAnswer>, Problem> {
     let HeartbeatBody { fence, progress } = input.body;
     may_report(&input.call, input.parameter).await?;
-    let beat = HeartbeatItem { job: input.parameter, fence };
-    let bursar = input.call.bursar();
-    let beaten = match progress {
-        Some(progress) => bursar.jobs().progress(beat, convert::progress(progress)).await?,
-        None => bursar.jobs().heartbeat(beat).await?,
-    };
+    let beat = HeartbeatItem { job: input.parameter, fence, progress: progress.map(Progress::from) };
+    let beaten = input.call.bursar().jobs().heartbeat(beat).await?;
     Ok(Reply::new(BeatenAnswer::from(&beaten)))
 }
 
 async fn progress(input: Input<JobId, NoFields, ProgressBody>) -> Result<Reply<BeatenAnswer>, Problem> {
-    let ProgressBody { fence, percent, message, data } = input.body;
     may_report(&input.call, input.parameter).await?;
-    let progress = Progress { percent, message, data };
-    let beaten = input.call.bursar().jobs().progress(HeartbeatItem { job: input.parameter, fence }, progress).await?;
+    let beat = HeartbeatItem::new(input.parameter, input.body.fence);
+    let beaten = input.call.bursar().jobs().progress(beat, input.body.into()).await?;
     Ok(Reply::new(BeatenAnswer::from(&beaten)))
 }
 
@@ -242,37 +236,30 @@ async fn finish_many(call: &Call, items: Vec<Finish>) -> Result<Reply<FinishedIt
 
 async fn heartbeat_many(input: Input<(), NoFields, ItemsBody<BeatItem>>) -> Result<Reply<BeatenItems>, Problem> {
     let beats = input.body.items.into_iter().map(|BeatItem { id, fence, progress }| {
-        let progress = progress.map(convert::progress);
-        (HeartbeatItem { job: id, fence }, progress)
+        let progress = progress.map(Progress::from);
+        HeartbeatItem { job: id, fence, progress }
     });
     heartbeat_all(&input.call, beats.collect()).await
 }
 
 async fn progress_many(input: Input<(), NoFields, ItemsBody<ProgressItem>>) -> Result<Reply<BeatenItems>, Problem> {
-    let beats = input.body.items.into_iter().map(|ProgressItem { id, fence, percent, message, data }| {
-        (HeartbeatItem { job: id, fence }, Some(Progress { percent, message, data }))
+    let beats = input.body.items.into_iter().map(|item| {
+        let (job, body): (JobId, ProgressBody) = item.into();
+        HeartbeatItem::new(job, body.fence).with_progress(body.into())
     });
     heartbeat_all(&input.call, beats.collect()).await
 }
 
-/// Renews the leases of many jobs, and forwards their progress to listeners.
-async fn heartbeat_all(
-    call: &Call,
-    beats: Vec<(HeartbeatItem, Option<Progress>)>,
-) -> Result<Reply<BeatenItems>, Problem> {
-    beats.iter().filter_map(|(_, progress)| progress.as_ref()).try_for_each(Progress::check)?;
-    let forbidden_jobs = forbidden_jobs(call, beats.iter().map(|(beat, _)| beat.job)).await?;
-    let allowed =
-        beats.iter().map(|(beat, _)| beat).filter(|beat| !forbidden_jobs.contains_key(&beat.job)).cloned().collect();
-    let bursar = call.bursar();
-    let mut answers = bursar.jobs().heartbeats(allowed).await?.into_iter();
-    let items = beats.into_iter().map(|(beat, progress)| {
-        let answer = item_answer(&forbidden_jobs, beat.job, &mut answers, |beaten| BeatenAnswer::from(&beaten));
-        if let (ItemAnswer::Done(_), Some(progress)) = (&answer, progress) {
-            bursar.jobs().tell_progress(&beat, progress);
-        }
-        answer
-    });
+/// Renews the leases of many jobs, with their progress.
+async fn heartbeat_all(call: &Call, beats: Vec<HeartbeatItem>) -> Result<Reply<BeatenItems>, Problem> {
+    beats.iter().filter_map(|beat| beat.progress.as_ref()).try_for_each(Progress::check)?;
+    let jobs: Vec<JobId> = beats.iter().map(|beat| beat.job).collect();
+    let forbidden_jobs = forbidden_jobs(call, jobs.iter().copied()).await?;
+    let allowed = beats.into_iter().filter(|beat| !forbidden_jobs.contains_key(&beat.job)).collect();
+    let mut answers = call.bursar().jobs().heartbeats(allowed).await?.into_iter();
+    let items = jobs
+        .into_iter()
+        .map(|job| item_answer(&forbidden_jobs, job, &mut answers, |beaten| BeatenAnswer::from(&beaten)));
     Ok(Reply::new(BeatenItems { items: items.collect() }))
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bursar_server::Limits;
+use bursar_server::{Limits, Settings};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpSocket;
@@ -69,6 +69,65 @@ async fn a_listener_that_does_not_read_is_dropped() {
 }
 
 on_both_engines!(events_are_ordered_and_resumable, channels_select_events_and_are_authorized);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn progress_is_heard_on_every_node_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    progress_is_heard_on_every_node(&format!("sqlite://{}", folder.path().join("bursar.db").display())).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn progress_is_heard_on_every_node_postgres() {
+    progress_is_heard_on_every_node(&bursar_testkit::fresh_database()).await;
+}
+
+async fn progress_is_heard_on_every_node(url: &str) {
+    let nodes = [TestServer::on(url, Settings::default()).await, TestServer::on(url, Settings::default()).await];
+    let [near, far] = &nodes;
+    let job = near.call("POST", "/v1/jobs", json!({ "queue": "q", "kind": "k" })).await.is(201).json()["id"].clone();
+    let path = format!("/v1/jobs/{}", job.as_str().unwrap());
+    let channel = format!("job:{}", job.as_str().unwrap());
+    let leased = near.call("POST", "/v1/jobs/lease", json!({ "queues": ["q"] })).await.is(200).json();
+    let fence = leased["jobs"][0]["lease"]["fence"].clone();
+    let report = async |percent: f64| {
+        let body = json!({ "fence": fence, "percent": percent, "message": "cutting", "data": { "n": 1 } });
+        near.call("POST", &format!("{path}/progress"), body).await.is(200);
+    };
+    report(10.0).await;
+    for listens_to in [far, near] {
+        let mut stream = EventStream::open(listens_to, OPERATOR, &channel, None).await;
+        assert_eq!(stream.next().await.kind, "ready");
+        let last = stream.next().await;
+        assert_eq!((last.kind.as_str(), &last.data["percent"]), ("progress", &json!(10.0)), "it begins with the last");
+    }
+    let mut streams = Vec::new();
+    for node in &nodes {
+        let mut stream = EventStream::open(node, OPERATOR, &channel, None).await;
+        assert_eq!(stream.next().await.kind, "ready");
+        streams.push(stream);
+    }
+    report(20.0).await;
+    for stream in &mut streams {
+        let mut heard = stream.next().await;
+        if heard.data["percent"] == 10.0 {
+            heard = stream.next().await;
+        }
+        let expected = json!({ "job": job, "fence": fence, "percent": 20.0, "message": "cutting", "data": { "n": 1 } });
+        assert_eq!((heard.kind.as_str(), heard.data), ("progress", expected));
+    }
+    let shown = far.call("GET", &path, Value::Null).await.is(200).json();
+    assert_eq!((&shown["progress"]["percent"], &shown["progress"]["fence"]), (&json!(20.0), &fence));
+    assert!(shown["progress"]["at"].is_string(), "{shown}");
+    drop(streams);
+    for node in nodes {
+        node.stop().await;
+    }
+    // The last report survives a restart.
+    let again = TestServer::on(url, Settings::default()).await;
+    let shown = again.call("GET", &path, Value::Null).await.is(200).json();
+    assert_eq!(shown["progress"]["message"], "cutting");
+    again.stop().await;
+}
 
 /// An open event stream.
 pub(crate) struct EventStream {

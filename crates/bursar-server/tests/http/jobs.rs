@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::test_server::{TestServer, on_both_engines};
+use crate::test_server::{OPERATOR, TestServer, on_both_engines};
 
 on_both_engines!(
     a_completed_job_settles_its_hold,
+    the_next_lease_carries_the_checkpoint,
+    an_edit_can_be_guarded_by_if_match,
     a_waiting_worker_is_woken_by_a_new_job,
     many_jobs_are_reported_together,
     an_invalid_job_prevents_the_whole_bulk,
@@ -108,6 +110,72 @@ async fn a_completed_job_settles_its_hold(server: TestServer) {
     assert_eq!(sum, 35);
     assert_eq!(held(&server, "").await, Vec::<Value>::new(), "the hold is settled");
     assert_eq!(server.call("GET", "/v1/verify", Value::Null).await.is(200).json()["ok"], true);
+    server.stop().await;
+}
+
+async fn the_next_lease_carries_the_checkpoint(server: TestServer) {
+    let id = enqueue(&server, "q", "k").await;
+    let lease = async || {
+        let leased = server.call("POST", "/v1/jobs/lease", json!({ "queues": ["q"] })).await.is(200).json();
+        (leased["jobs"][0]["lease"]["fence"].clone(), leased["jobs"][0]["checkpoint"].clone())
+    };
+    let path = |act: &str| format!("/v1/jobs/{id}/{act}");
+    let (first, none) = lease().await;
+    assert_eq!(none, Value::Null);
+    let report = json!({ "fence": first, "percent": 40, "checkpoint": { "frame": 1_200 } });
+    server.call("POST", &path("progress"), report).await.is(200);
+    let beat = json!({ "fence": first, "progress": { "percent": 60 } });
+    server.call("POST", &path("heartbeat"), beat).await.is(200);
+    let shown = server.call("GET", &format!("/v1/jobs/{id}"), Value::Null).await.is(200).json();
+    assert_eq!((&shown["checkpoint"], &shown["progress"]["percent"]), (&json!({ "frame": 1_200 }), &json!(60.0)));
+    let events = server.call("GET", &format!("/v1/jobs/{id}/events"), Value::Null).await.is(200).json();
+    let kinds: Vec<_> = events["items"].as_array().unwrap().iter().map(|event| event["kind"].clone()).collect();
+    assert_eq!(kinds.iter().filter(|kind| *kind == "job.checkpointed").count(), 1, "routine progress is no event");
+    server.call("POST", &path("return"), json!({ "fence": first })).await.is(200);
+    let lost = json!({ "fence": first, "checkpoint": { "frame": 7 } });
+    assert_eq!(server.call("POST", &path("progress"), lost).await.is(409).problem(), "lease-lost");
+    let (second, carried) = lease().await;
+    assert_eq!(carried, json!({ "frame": 1_200 }), "a lost lease stores no checkpoint");
+    let many = json!({ "items": [{ "id": id, "fence": second, "checkpoint": null }] });
+    server.call("POST", "/v1/jobs/progress", many).await.is(200);
+    server.call("POST", &path("return"), json!({ "fence": second })).await.is(200);
+    assert_eq!(lease().await.1, Value::Null, "null removes it");
+    server.stop().await;
+}
+
+async fn an_edit_can_be_guarded_by_if_match(server: TestServer) {
+    let id = enqueue(&server, "q", "k").await;
+    let path = format!("/v1/jobs/{id}");
+    let tag = async || {
+        let shown = server.call("GET", &path, Value::Null).await.is(200);
+        shown.header("etag").expect("the answer has an ETag").to_owned()
+    };
+    let edit = async |tag: &str, priority: i16| {
+        server.call_with(OPERATOR, &[("If-Match", tag)], "PATCH", &path, json!({ "priority": priority })).await
+    };
+    let first = tag().await;
+    assert_eq!(tag().await, first, "reading changes nothing");
+    edit(&first, 5).await.is(200);
+    assert_eq!(edit(&first, 6).await.is(412).problem(), "changed");
+    let second = tag().await;
+    assert_ne!(second, first);
+    edit(&second, 7).await.is(200);
+    edit("*", 8).await.is(200);
+    let shown = server.call("GET", &path, Value::Null).await.is(200).json();
+    assert_eq!(shown["priority"], 8);
+    // What others do with the job counts too, but not the heartbeats of its worker.
+    let waiting = tag().await;
+    let leased = server.call("POST", "/v1/jobs/lease", json!({ "queues": ["q"] })).await.is(200).json();
+    assert_eq!(edit(&waiting, 9).await.is(412).problem(), "changed");
+    let running = tag().await;
+    let beat = json!({ "fence": leased["jobs"][0]["lease"]["fence"], "progress": { "percent": 1 } });
+    server.call("POST", &format!("{path}/heartbeat"), beat).await.is(200);
+    assert_eq!(tag().await, running);
+    let other = format!("/v1/jobs/{}", "job_00000000000000000000000007");
+    let unknown = server.call_with(OPERATOR, &[("If-Match", "*")], "PATCH", &other, json!({ "priority": 1 })).await;
+    assert_eq!(unknown.is(404).problem(), "not-found");
+    let many = json!({ "ids": [id], "priority": 1 });
+    server.call_with(OPERATOR, &[("If-Match", &running)], "POST", "/v1/jobs/edit", many).await.is(400);
     server.stop().await;
 }
 

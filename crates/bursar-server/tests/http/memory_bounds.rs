@@ -235,11 +235,17 @@ async fn the_size_of_progress_is_bounded() {
     let leased = server.call("POST", "/v1/jobs/lease", json!({ "queues": ["q"] })).await.is(200).json();
     let (id, fence) =
         (leased["jobs"][0]["id"].as_str().unwrap().to_owned(), leased["jobs"][0]["lease"]["fence"].clone());
-    for (bytes, status) in [(60_000, 200), (70_000, 400)] {
+    for (bytes, status) in [(16_000, 200), (17_000, 400)] {
         let progress = json!({ "fence": fence, "percent": 4, "data": "x".repeat(bytes) });
         server.call("POST", &format!("/v1/jobs/{id}/progress"), progress).await.is(status);
         let many = json!({ "items": [{ "id": id, "fence": fence, "data": "x".repeat(bytes) }] });
         server.call("POST", "/v1/jobs/progress", many).await.is(status);
+        let saved = json!({ "fence": fence, "checkpoint": "x".repeat(bytes) });
+        let answer = server.call("POST", &format!("/v1/jobs/{id}/progress"), saved).await.is(status).json();
+        if status == 400 {
+            assert_eq!(answer["field"], "checkpoint");
+            assert!(answer["detail"].as_str().unwrap().contains("store larger data as a blob"), "{answer}");
+        }
     }
     server.stop().await;
 }

@@ -93,7 +93,7 @@ impl CrashWorker {
 
     /// Sends a heartbeat.
     async fn beat(&self, bursar: &Bursar, log: &ClientLog, job: JobId, fence: u64) {
-        let result = self.send(bursar, Op::Heartbeat { beats: vec![HeartbeatItem { job, fence }] }).await;
+        let result = self.send(bursar, Op::Heartbeat { beats: vec![HeartbeatItem::new(job, fence)] }).await;
         if let Ok(Outcome { answer: Answer::Renewed(answers), .. }) = result
             && let Some(Err(refusal)) = answers.first()
         {

@@ -20,6 +20,7 @@ use bursar_core::time::Span;
 use super::event_cursor::EventCursor;
 use super::expect::{Case, Check, charge_move, is};
 use super::model::{Live, Micros, Model};
+use super::reports::ReportsModel;
 
 /// The rank of one priority step, in microseconds.
 const STEP: Micros = 60_000_000;
@@ -79,6 +80,7 @@ pub(crate) struct JobModel {
     pub(crate) billed: BTreeSet<u64>,
     /// The blobs that it uses or made.
     pub(crate) blobs: Vec<BlobId>,
+    pub(crate) reports: ReportsModel,
 }
 
 #[derive(Clone, Debug)]
@@ -147,7 +149,8 @@ impl Model {
             (Op::Lease(ask), Answer::Leased(answered)) => self.leased(case, ask, answered, &mut events)?,
             (Op::Heartbeat { beats }, Answer::Renewed(answered)) => {
                 is("heartbeats", &answered.len(), &beats.len())?;
-                beats.iter().zip(answered).try_for_each(|(beat, answered)| self.beaten(case, beat, answered))?;
+                let mut both = beats.iter().zip(answered);
+                both.try_for_each(|(beat, answered)| self.beaten(case, beat, answered, &mut events))?;
             }
             (Op::Finish { items }, Answer::Finished(answered)) => {
                 is("ends of leases", &answered.len(), &items.len())?;
@@ -227,6 +230,7 @@ impl Model {
             charged: BTreeSet::new(),
             billed: BTreeSet::new(),
             blobs: Vec::new(),
+            reports: ReportsModel::default(),
         };
         self.jobs.insert(id, job);
         self.unended.insert(id);
@@ -450,7 +454,13 @@ impl Model {
         }
     }
 
-    fn beaten(&mut self, case: &Case<'_>, beat: &HeartbeatItem, answered: &Result<Renewed, Refusal>) -> Check {
+    fn beaten(
+        &mut self,
+        case: &Case<'_>,
+        beat: &HeartbeatItem,
+        answered: &Result<Renewed, Refusal>,
+        events: &mut EventCursor<'_>,
+    ) -> Check {
         let Some(job) = self.job(case, beat.job) else { return unknown(beat.job, answered) };
         if job.is_foreign(case, beat.fence) {
             return foreign(beat.job, beat.fence, answered);
@@ -473,7 +483,8 @@ impl Model {
         let lease =
             self.jobs.get_mut(&beat.job).and_then(|job| job.lease.as_mut()).ok_or("the lease was found above")?;
         lease.until = lease.until.max(case.now + lease.length);
-        is("the end of a lease", &answered.until.micros(), &lease.lapses_at())
+        is("the end of a lease", &answered.until.micros(), &lease.lapses_at())?;
+        self.reported(beat, answered, events)
     }
 
     /// Expects a refusal because the lease is lost.
@@ -525,6 +536,7 @@ impl Model {
         let set_aside: i128 = live.iter().flat_map(|hold| &hold.charges).map(|charge| i128::from(charge.amount)).sum();
         is(&format!("held: for {id}"), &life.held.iter().map(|(_, amount)| amount).sum(), &set_aside)?;
         is(&format!("references: of {id}"), &life.blobs, &job.blobs)?;
+        job.compare_reports(id, life)?;
         is(&format!("the place of {id}"), &(&row.queue, row.priority), &(&job.queue, job.priority))?;
         let waits = job.state == JobState::Queued;
         let exact = job.state.is_final() || waits;

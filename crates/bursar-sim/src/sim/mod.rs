@@ -24,6 +24,7 @@ mod operate;
 mod plan;
 mod random;
 mod rebuild;
+mod reports;
 mod settle;
 mod store;
 mod store_archive;

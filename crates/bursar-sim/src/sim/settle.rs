@@ -93,8 +93,11 @@ impl Model {
         }
     }
 
-    /// Judges a repeated end: the same answer, or a refusal if it reports other usage.
+    /// Judges a repeated end: the same answer, or a refusal if it reports other usage or names another blob.
     fn repeated(&self, case: &Case<'_>, job: &JobModel, item: &Finish, answered: Answered<'_>) -> Check {
+        if let Some(blob) = item.end.blobs().iter().find(|blob| !job.blobs.contains(blob)) {
+            return is_refused(answered, &Refusal::BlobsRecorded { job: item.job, fence: item.fence, blob: *blob });
+        }
         let hold = job.hold.and_then(|hold| self.holds.get(&hold));
         let charges: &[ChargeModel] = hold.map_or(&[], |hold| &hold.charges);
         let mut spent: BTreeMap<Scope, i64> = BTreeMap::new();

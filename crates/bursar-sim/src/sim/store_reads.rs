@@ -7,7 +7,7 @@ use bursar_core::blob::{Blob, NamespaceState};
 use bursar_core::grant::Grant;
 use bursar_core::hold::{Hold, HoldState};
 use bursar_core::id::{BatchId, BlobId, GrantId, HoldId, JobId};
-use bursar_core::job::{Job, JobState, QueueState, Schedule};
+use bursar_core::job::{Job, JobState, LastReport, QueueState, Schedule};
 use bursar_core::live::ChargeMark;
 use bursar_core::name::{FlowKey, Namespace, Queue, ScheduleName, Scope, Tenant};
 use bursar_core::scope::ScopeState;
@@ -120,6 +120,10 @@ impl Read for SimStore {
 
     async fn job(&self, tenant: &Tenant, id: JobId) -> Result<Option<Job>, StoreError> {
         Ok(self.world.state().tables.jobs.get(&id).filter(|job| job.tenant == *tenant).cloned())
+    }
+
+    async fn last_reports(&self, _: &Tenant, _: &[JobId]) -> Result<Vec<(JobId, LastReport)>, StoreError> {
+        not_simulated()
     }
 
     async fn list_jobs(&self, _: &Tenant, _: &JobFilter, _: Option<JobId>, _: usize) -> Result<Vec<Job>, StoreError> {

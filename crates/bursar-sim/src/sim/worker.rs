@@ -8,7 +8,7 @@ use bursar_core::answer::Answer;
 use bursar_core::context::Reporter;
 use bursar_core::credential::Pattern;
 use bursar_core::id::JobId;
-use bursar_core::job::{End, Finish, HeartbeatItem, Job, Order};
+use bursar_core::job::{End, Finish, Job, Order};
 use bursar_core::name::{LeaseOwner, Tenant, WorkerName};
 use bursar_core::request::{Act, Op, Request};
 use bursar_store::Maintain as _;
@@ -70,12 +70,12 @@ async fn work(
     reporter: Option<Arc<Reporter>>,
 ) {
     let length = jobs[0].life.lease.as_ref().map_or(0, |lease| lease.length.millis().unsigned_abs());
-    let (takes, beats, crashes, again) = {
+    let (takes, stalls, beats, crashes, again) = {
         let random = &mut world.state().random;
         let stalls = random.one_in(5);
         let takes = if stalls { length + random.below(2_500) } else { random.below(150) };
         // Most stalled workers send no heartbeats.
-        (takes, !stalls || random.one_in(3), random.one_in(10), random.below(8))
+        (takes, stalls, !stalls || random.one_in(3), random.one_in(10), random.below(8))
     };
     let mut left = takes;
     while beats && left > length / 3 && !world.is_over() {
@@ -96,6 +96,10 @@ async fn work(
     if crashes {
         return;
     }
+    // A worker that stalled may have lost its lease.
+    if stalls {
+        must_stop(&world, &cluster, &tenant, &jobs, &reporter).await;
+    }
     end(&world, &cluster, &tenant, &jobs, &reporter).await;
     // The end is repeated later, or another one is sent.
     if again < 2 {
@@ -105,7 +109,7 @@ async fn work(
     }
 }
 
-/// Sends heartbeats; returns whether an answer was something other than to continue.
+/// Sends heartbeats, some with progress; returns whether an answer was something other than to continue.
 async fn must_stop(
     world: &World,
     cluster: &Cluster,
@@ -113,8 +117,11 @@ async fn must_stop(
     jobs: &[Job],
     reporter: &Option<Arc<Reporter>>,
 ) -> bool {
-    let beats = jobs.iter().map(|job| HeartbeatItem { job: job.id, fence: job.life.fence }).collect();
-    let request = reported(world.state().workload.numbered(tenant.clone(), Op::Heartbeat { beats }), reporter);
+    let request = {
+        let workload = &mut world.state().workload;
+        let beats = workload.beats(jobs);
+        reported(workload.numbered(tenant.clone(), Op::Heartbeat { beats }), reporter)
+    };
     let Reply::Answer(Ok(outcome)) = send(world, cluster, &request).await else { return false };
     let Answer::Renewed(answers) = outcome.answer else { return false };
     answers.iter().any(|answer| !matches!(answer, Ok(beaten) if beaten.order == Order::Continue))

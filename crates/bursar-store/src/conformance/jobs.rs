@@ -1,9 +1,11 @@
 //! Jobs: leases, fences, retries, payloads and results.
 
+use bursar_core::answer::Answer;
+use bursar_core::bounds::CHECKPOINT_BYTES_MAX;
 use bursar_core::context::Context;
 use bursar_core::event::Event;
 use bursar_core::id::JobId;
-use bursar_core::job::{End, Finish, HeartbeatItem, Job, JobError, JobSpec, JobState};
+use bursar_core::job::{End, Finish, HeartbeatItem, Job, JobError, JobSpec, JobState, LastReport, Progress};
 use bursar_core::name::{IdempotencyKey, Tenant};
 use bursar_core::payload::Payload;
 use bursar_core::refusal::Refusal;
@@ -78,7 +80,8 @@ pub(super) async fn stale_fence_changes_nothing(world: World) {
             assert!(is_lost(&world.finish(id, fence, end.clone()).await, false), "{end:?} {fence}");
         }
     }
-    let beats = world.apply(Op::Heartbeat { beats: vec![HeartbeatItem { job: id, fence: 1 }] }).await;
+    let saved = HeartbeatItem::new(id, 1).with_progress(Progress::at_checkpoint(Payload::new("1").expect("JSON")));
+    let beats = world.apply(Op::Heartbeat { beats: vec![HeartbeatItem::new(id, 1), saved] }).await;
     assert!(format!("{:?}", beats.answer).contains("LeaseLost"));
     assert_eq!((world.job(id).await, world.position().await), (before, position));
     let done = world.finish(id, 2, complete(None)).await.expect("the lease is current");
@@ -89,12 +92,62 @@ pub(super) async fn stale_fence_changes_nothing(world: World) {
     world.assert_verified().await;
 }
 
+pub(super) async fn checkpoint_is_carried_by_the_next_lease(world: World) {
+    let json = |text: &str| Payload::new(text).expect("JSON");
+    let ids = world.enqueue(vec![work("q", "work"), work("q", "work")]).await;
+    assert_eq!(world.lease("q", 2).await.len(), 2);
+    let report = async |id: JobId, fence: u64, progress: Progress| {
+        let beats = vec![HeartbeatItem::new(id, fence).with_progress(progress)];
+        match world.apply(Op::Heartbeat { beats }).await.answer {
+            Answer::Renewed(mut each) => each.remove(0),
+            other => panic!("expected the answer to a heartbeat: {other:?}"),
+        }
+    };
+    let largest = json(&format!("\"{}\"", "x".repeat(CHECKPOINT_BYTES_MAX - 2)));
+    let saved =
+        Progress { data: json("[1]"), ..Progress::percent(12.5).message("a third").checkpoint(largest.clone()) };
+    assert_eq!(report(ids[0], 1, saved).await.map(|renewed| renewed.reports), Ok(1));
+    let position = world.position().await;
+    assert_eq!(report(ids[0], 1, Progress::percent(99.5)).await.map(|renewed| renewed.reports), Ok(2));
+    assert_eq!(report(ids[1], 1, Progress::default().message("begun")).await.map(|renewed| renewed.reports), Ok(1));
+    assert_eq!(world.position().await, position, "a report without a checkpoint is no event");
+    let larger = json(&format!("\"{}\"", "x".repeat(CHECKPOINT_BYTES_MAX - 1)));
+    let refused = report(ids[0], 1, Progress::at_checkpoint(larger)).await;
+    assert!(matches!(&refused, Err(Refusal::Invalid(invalid)) if invalid.field == "checkpoint"), "{refused:?}");
+    let last = async |tenant: &Tenant| {
+        let mut reports = world.store.last_reports(tenant, &[ids[1], JobId(7), ids[0]]).await.expect("works");
+        reports.sort_by_key(|(id, _)| *id);
+        let said = |(id, report): (JobId, LastReport)| (id, report.number, report.percent, report.message);
+        reports.into_iter().map(said).collect::<Vec<_>>()
+    };
+    let reports = [(ids[0], 2, Some(99.5), None), (ids[1], 1, None, Some("begun".to_owned()))];
+    assert_eq!(last(&Tenant::built_in()).await, reports);
+    assert_eq!(last(&Tenant::new("acme").expect("a valid name")).await, [], "jobs of another tenant are not found");
+    world.finish(ids[0], 1, End::Return).await.expect("the lease is current");
+    let job = world.lease("q", 1).await.remove(0);
+    assert_eq!((job.life.fence, &job.life.checkpoint), (2, &Some(largest.clone())));
+    world.store.rebuild().await.expect("works");
+    let rebuilt = world.job(ids[0]).await.life;
+    assert_eq!(rebuilt.checkpoint, Some(largest.clone()));
+    let report_of_checkpoint = rebuilt.progress.expect("the checkpoint came with a report");
+    assert_eq!(
+        (report_of_checkpoint.percent, report_of_checkpoint.message.as_deref(), report_of_checkpoint.data.as_str()),
+        (Some(12.5), Some("a third"), "[1]"),
+        "a rebuild restores the report of the last checkpoint"
+    );
+    assert_eq!(report(ids[0], 2, Progress::percent(100.0)).await.map(|renewed| renewed.reports), Ok(1));
+    world.finish(ids[0], 2, complete(None)).await.expect("the lease is current");
+    let ended = world.job(ids[0]).await.life;
+    assert_eq!((ended.checkpoint, ended.progress.and_then(|report| report.percent)), (Some(largest), Some(100.0)));
+    world.assert_verified().await;
+}
+
 pub(super) async fn expired_leases_are_found_and_rescued(world: World) {
     let spec = JobSpec { deadline: Some(secs(100)), ..work("q", "work") };
     let ids = world.enqueue(vec![spec, work("q", "work"), work("q", "work")]).await;
     assert_eq!(world.lease("q", 3).await.len(), 3);
     world.clock.advance(secs(20));
-    let beats = ids.iter().take(2).map(|job| HeartbeatItem { job: *job, fence: 1 }).collect();
+    let beats = ids.iter().take(2).map(|job| HeartbeatItem::new(*job, 1)).collect();
     world.apply(Op::Heartbeat { beats }).await;
     world.clock.advance(secs(10));
     let lapsed = async || {
@@ -107,7 +160,7 @@ pub(super) async fn expired_leases_are_found_and_rescued(world: World) {
     assert_eq!((job.life.state, job.life.attempts), (JobState::Scheduled, 1));
     assert_eq!(job.life.error.expect("why").kind, "lease expired");
     for _ in 0..7 {
-        let beats = ids.iter().take(2).map(|job| HeartbeatItem { job: *job, fence: 1 }).collect();
+        let beats = ids.iter().take(2).map(|job| HeartbeatItem::new(*job, 1)).collect();
         world.apply(Op::Heartbeat { beats }).await;
         world.clock.advance(secs(10));
     }
@@ -288,7 +341,7 @@ pub(super) async fn jobs_of_tenants_are_isolated(world: World) {
     let (before, position) = (world.job(id).await, world.position().await);
     for op in [
         Op::Finish { items: vec![Finish { job: id, fence: 1, end: complete(None) }] },
-        Op::Heartbeat { beats: vec![HeartbeatItem { job: id, fence: 1 }] },
+        Op::Heartbeat { beats: vec![HeartbeatItem::new(id, 1)] },
         Op::Act { act: Act::Cancel, jobs: vec![id] },
     ] {
         let answer = world.request(theirs(op)).await.expect("answered job by job");

@@ -115,7 +115,7 @@ fn random_op(random: &mut Random, known: &KnownJobs) -> Op {
         8..=11 => Op::Finish { items: (0..=random.below(2)).map(|_| finish(random, known)).collect() },
         12 => {
             let (job, fence) = lease_of(random, known);
-            Op::Heartbeat { beats: vec![HeartbeatItem { job, fence }] }
+            Op::Heartbeat { beats: vec![HeartbeatItem::new(job, fence)] }
         }
         _ => {
             let act = match random.below(7) {

@@ -8,7 +8,7 @@ use bursar_core::blob::{Blob, NamespaceState};
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
 use bursar_core::id::{BatchId, BlobId, GrantId, HoldId, JobId};
-use bursar_core::job::{Job, JobState, QueueState, Schedule};
+use bursar_core::job::{Job, JobState, LastReport, QueueState, Schedule};
 use bursar_core::live::ChargeMark;
 use bursar_core::name::{Namespace, Queue, ScheduleName, Scope, Tenant};
 use bursar_core::page;
@@ -123,6 +123,12 @@ impl Read for MemoryStore {
 
     async fn job(&self, tenant: &Tenant, id: JobId) -> Result<Option<Job>, StoreError> {
         Ok(self.tables().jobs.get(&id).filter(|job| job.tenant == *tenant).cloned())
+    }
+
+    async fn last_reports(&self, tenant: &Tenant, ids: &[JobId]) -> Result<Vec<(JobId, LastReport)>, StoreError> {
+        let tables = self.tables();
+        let own = ids.iter().filter_map(|id| tables.jobs.get(id).filter(|job| job.tenant == *tenant));
+        Ok(own.filter_map(Job::last_report).collect())
     }
 
     async fn list_jobs(

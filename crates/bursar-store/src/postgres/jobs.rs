@@ -13,7 +13,7 @@ mod write;
 use std::collections::HashSet;
 
 use bursar_core::id::JobId;
-use bursar_core::job::{Job, QueueState, Schedule};
+use bursar_core::job::{Job, LastReport, QueueState, Schedule};
 use bursar_core::name::Tenant;
 use bursar_core::page::PageItem;
 use bursar_core::state::{QueueKey, ScheduleKey};
@@ -275,5 +275,16 @@ impl PostgresStore {
         let mut conn = self.read(Reach::Tenant(tenant)).await?;
         let found = PgRows::new(conn.conn(), self, LockMode::Read).fetch_jobs(&[id], false).await?;
         Ok(found.rows.into_iter().next().map(|(_, job)| job).filter(|job| job.tenant == *tenant))
+    }
+
+    pub(super) async fn read_last_reports(
+        &self,
+        tenant: &Tenant,
+        ids: &[JobId],
+    ) -> Result<Vec<(JobId, LastReport)>, StoreError> {
+        let mut conn = self.read(Reach::Tenant(tenant)).await?;
+        let mut rows = PgRows::new(conn.conn(), self, LockMode::Read);
+        let found = rows.fetch_with_retry(LockMode::Read, ids, false).await?;
+        Ok(found.iter().filter(|job| job.tenant == *tenant).filter_map(Job::last_report).collect())
     }
 }

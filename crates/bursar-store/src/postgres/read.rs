@@ -8,7 +8,7 @@ use bursar_core::blob::{Blob, NamespaceState};
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
 use bursar_core::id::{BatchId, BlobId, GrantId, HoldId, JobId};
-use bursar_core::job::{Job, JobState, QueueState, Schedule};
+use bursar_core::job::{Job, JobState, LastReport, QueueState, Schedule};
 use bursar_core::live::ChargeMark;
 use bursar_core::name::{Namespace, Queue, ScheduleName, Scope, Tenant};
 use bursar_core::page::{PageFill, PageItem};
@@ -179,6 +179,10 @@ impl Read for PostgresStore {
 
     async fn job(&self, tenant: &Tenant, id: JobId) -> Result<Option<Job>, StoreError> {
         self.read_job(tenant, id).await
+    }
+
+    async fn last_reports(&self, tenant: &Tenant, ids: &[JobId]) -> Result<Vec<(JobId, LastReport)>, StoreError> {
+        self.read_last_reports(tenant, ids).await
     }
 
     async fn list_jobs(

@@ -7,7 +7,7 @@ use bursar_core::blob::{Blob, NamespaceState};
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
 use bursar_core::id::{BatchId, BlobId, GrantId, HoldId, JobId};
-use bursar_core::job::{Job, JobState, QueueState, Schedule};
+use bursar_core::job::{Job, JobState, LastReport, QueueState, Schedule};
 use bursar_core::live::ChargeMark;
 use bursar_core::name::{Namespace, Queue, ScheduleName, Scope, Tenant};
 use bursar_core::page::{PageFill, PageItem};
@@ -111,6 +111,16 @@ impl Read for SqliteStore {
     async fn job(&self, tenant: &Tenant, id: JobId) -> Result<Option<Job>, StoreError> {
         let found = self.in_snapshot(move |shared, conn| shared.rows(conn).read_job(id)).await?;
         Ok(found.filter(|job| job.tenant == *tenant))
+    }
+
+    async fn last_reports(&self, tenant: &Tenant, ids: &[JobId]) -> Result<Vec<(JobId, LastReport)>, StoreError> {
+        let (tenant, ids) = (tenant.clone(), ids.to_vec());
+        let read = move |shared: &Shared, conn: &Connection| {
+            let rows = shared.rows(conn);
+            let jobs = ids.into_iter().map(|id| rows.find_job(id)).collect::<Result<Vec<_>, _>>()?;
+            Ok(jobs.iter().flatten().filter(|job| job.tenant == tenant).filter_map(Job::last_report).collect())
+        };
+        self.in_snapshot(read).await
     }
 
     async fn list_jobs(

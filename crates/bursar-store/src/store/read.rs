@@ -7,7 +7,7 @@ use bursar_core::blob::{Blob, NamespaceState};
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
 use bursar_core::id::{BatchId, BlobId, GrantId, HoldId, JobId};
-use bursar_core::job::{Job, JobState, QueueState, Schedule};
+use bursar_core::job::{Job, JobState, LastReport, QueueState, Schedule};
 use bursar_core::live::ChargeMark;
 use bursar_core::name::{Namespace, Queue, ScheduleName, Scope, Tenant};
 use bursar_core::scope::ScopeState;
@@ -79,6 +79,8 @@ pub trait Read: Send + Sync + 'static {
 
     /// Returns a job of a tenant, live or finished.
     async fn job(&self, tenant: &Tenant, id: JobId) -> Result<Option<Job>, StoreError>;
+    /// Returns the last progress reports of jobs of a tenant, in any order, without jobs that have none.
+    async fn last_reports(&self, tenant: &Tenant, ids: &[JobId]) -> Result<Vec<(JobId, LastReport)>, StoreError>;
     /// Lists the jobs of a tenant that match a filter, after an id, in order of ids; or before it, the newest first, if the filter says so.
     async fn list_jobs(
         &self,

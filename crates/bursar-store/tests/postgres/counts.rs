@@ -122,7 +122,7 @@ async fn batches_of_leases_heartbeats_and_completions_take_few_statements() {
         let leases = leases(&answers);
         assert!(leases.iter().all(|jobs| jobs.len() == EACH), "each worker gets as many jobs as it requests");
         let beats = leases.iter().map(|jobs| Op::Heartbeat {
-            beats: jobs.iter().map(|(job, fence)| HeartbeatItem { job: *job, fence: *fence }).collect(),
+            beats: jobs.iter().map(|(job, fence)| HeartbeatItem::new(*job, *fence)).collect(),
         });
         let (_, to_beat, _) = measure(&store, &url, beats.collect()).await;
         let end = || End::Complete { result: Payload::default(), usage: None, blobs: Vec::new() };

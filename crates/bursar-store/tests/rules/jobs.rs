@@ -126,6 +126,67 @@ fn a_heartbeat_extends_the_lease_but_not_the_deadline() {
 }
 
 #[test]
+fn the_next_lease_has_the_last_checkpoint() {
+    story(
+        "enqueue a retry=1s                 => a
+         lease 1 for=5s                     => a#1
+         beat a#1 saves=7 percent=40        => continue, for 5s
+         beat a#1 percent=60                => continue, for 5s
+         job a                              => leased, attempt 1, report 2 of lease 1 60 %, at 7
+         fail a#1                           => scheduled in 1s
+         after 1s                           =>
+         lease 1                            => a#2
+         job a                              => leased, attempt 2, boom, report 2 of lease 1 60 %, at 7
+         beat a#2 saves=8                   => continue, for 30s
+         beat a#2 saves=8                   => continue, for 30s
+         job a                              => leased, attempt 2, boom, report 2 of lease 2, at 8
+         beat a#2 saves=null                => continue, for 30s
+         job a                              => leased, attempt 2, boom, report 3 of lease 2
+         complete a#2                       => succeeded
+         job a                              => succeeded, attempt 2, boom, report 3 of lease 2",
+    );
+}
+
+#[test]
+fn a_checkpoint_stays_when_a_job_is_put_off_moved_or_retried() {
+    story(
+        "enqueue a attempts=1               => a
+         lease 1                            => a#1
+         beat a#1 saves=1                   => continue, for 30s
+         snooze a#1 5s                      => scheduled in 5s
+         after 5s                           =>
+         lease 1                            => a#2
+         return a#2                         => queued
+         lease 1                            => a#3
+         fail a#3                           => dead
+         job a                              => dead, attempt 1, boom, report 1 of lease 1, at 1
+         move a r                           => queued
+         lease 1 q=r                        => a#4
+         job a                              => leased, attempt 1, boom, report 1 of lease 1, at 1",
+    );
+}
+
+#[test]
+fn a_lost_lease_stores_no_checkpoint() {
+    story(
+        "enqueue a retry=1s                 => a
+         lease 1 for=5s                     => a#1
+         beat a#1 saves=1                   => continue, for 5s
+         after 5s                           =>
+         rescue a                           => scheduled in 1s
+         beat a#1 saves=2 percent=9         => lease 1 of a is no longer current: the job is now scheduled
+         after 1s                           =>
+         lease 1                            => a#2
+         beat a#1 saves=2                   => lease 1 of a is no longer current: the job is now leased
+         beat a#3 saves=3                   => lease 3 of a is no longer current: the job is now leased
+         job a                              => leased, attempt 2, lease expired, report 1 of lease 1, at 1
+         complete a#2                       => succeeded
+         beat a#2 saves=4                   => lease 2 of a is no longer current: the job is now succeeded
+         job a                              => succeeded, attempt 2, lease expired, report 1 of lease 1, at 1",
+    );
+}
+
+#[test]
 fn a_failed_attempt_is_retried_until_the_last() {
     story(
         "enqueue a attempts=2 retry=7s  => a

@@ -14,8 +14,8 @@
 use bursar_core::answer::{Answer, Finished, Submitted};
 use bursar_core::id::JobId;
 use bursar_core::job::{
-    Backoff, End, Finish, FlowScopes, HeartbeatItem, Job, JobError, JobSpec, LeaseRequest, Place, QueueConfig, Rate,
-    Retention, Retry, Usage,
+    Backoff, End, Finish, FlowScopes, HeartbeatItem, Job, JobError, JobSpec, LeaseRequest, Place, Progress,
+    QueueConfig, Rate, Retention, Retry, Usage,
 };
 use bursar_core::name::{FlowKey, IdempotencyKey, JobKind, Queue, Tenant, WorkerName};
 use bursar_core::payload::Payload;
@@ -91,7 +91,10 @@ impl World {
             }
             "beat" => {
                 let (job, fence) = self.leased(words[0]);
-                Op::Heartbeat { beats: vec![HeartbeatItem { job, fence }] }
+                let mut progress = Progress { percent: said.number("percent"), ..Progress::default() };
+                progress.checkpoint = said.value("saves").map(|json| Payload::new(json).unwrap());
+                let progress = Some(progress).filter(|progress| *progress != Progress::default());
+                Op::Heartbeat { beats: vec![HeartbeatItem { job, fence, progress }] }
             }
             "cancel" => act(Act::Cancel),
             "retry" => act(Act::Retry),
@@ -204,6 +207,11 @@ impl World {
         }));
         said.extend(job.life.error.as_ref().map(|error| error.kind.clone()));
         said.extend((job.total_cost() != 0).then(|| format!("cost {}", job.total_cost())));
+        said.extend(job.life.progress.as_ref().map(|report| {
+            let percent = report.percent.map(|percent| format!(" {percent} %")).unwrap_or_default();
+            format!("report {} of lease {}{percent}", report.number, report.fence)
+        }));
+        said.extend(job.life.checkpoint.as_ref().map(|checkpoint| format!("at {}", checkpoint.as_str())));
         said.join(", ")
     }
 

@@ -83,6 +83,7 @@ fn leased_job(held: Option<Vec<(Scope, i64)>>, job: Job) -> LeasedJob {
         hold: job.hold,
         held,
         traceparent: job.traceparent,
+        checkpoint: job.life.checkpoint,
     }
 }
 

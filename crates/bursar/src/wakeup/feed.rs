@@ -82,6 +82,8 @@ pub struct Progressed {
     pub job: JobId,
     /// The fence of the lease.
     pub fence: u64,
+    /// The number of the report among those of the lease, from 1.
+    pub number: u64,
     /// The reported progress.
     pub progress: Progress,
 }

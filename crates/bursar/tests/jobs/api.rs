@@ -68,9 +68,9 @@ async fn refusals_of_single_jobs_have_specific_errors() {
         let jobs = bursar.jobs();
         let id = jobs.enqueue(job("q", "work")).await.unwrap().id;
         let leased = lease_one(&bursar, "q").await;
-        let stale = HeartbeatItem { job: id, fence: leased.life.fence + 1 };
+        let stale = HeartbeatItem::new(id, leased.life.fence + 1);
         assert!(jobs.heartbeat(stale).await.unwrap_err().is_lease_lost());
-        let beat = HeartbeatItem { job: id, fence: leased.life.fence };
+        let beat = HeartbeatItem::new(id, leased.life.fence);
         assert_eq!(jobs.heartbeat(beat.clone()).await.unwrap().order, Order::Continue);
         let other_tenant = bursar.tenant("other").unwrap();
         assert!(other_tenant.jobs().heartbeat(beat).await.unwrap_err().is_unknown_job());
@@ -98,7 +98,7 @@ async fn queues_are_defined_paused_and_counted() {
         let leased = lease_one(&bursar, "q").await;
         // The heartbeat of a worker with a job of a paused queue tells it to lease no more.
         queues.pause("q").await.unwrap();
-        let beat = HeartbeatItem { job: id, fence: leased.life.fence };
+        let beat = HeartbeatItem::new(id, leased.life.fence);
         assert_eq!(bursar.jobs().heartbeat(beat).await.unwrap().order, Order::Drain);
         let listed = queues.list(None, 10).await.unwrap();
         assert_eq!(listed, [("q".try_into().unwrap(), QueueConfig { paused: true, ..config })]);

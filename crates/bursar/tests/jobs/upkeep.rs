@@ -39,7 +39,7 @@ async fn heartbeats_and_progress_renew_a_lease() {
             let (bursar, clock) = open(engine).await;
             let id = bursar.jobs().enqueue(job("q", "work")).await.unwrap().id;
             let leased = lease_one(&bursar, "q").await;
-            let beat = HeartbeatItem { job: id, fence: leased.life.fence };
+            let beat = HeartbeatItem::new(id, leased.life.fence);
             for _ in 0..3 {
                 clock.advance(secs(29));
                 let beaten = if tells_progress {

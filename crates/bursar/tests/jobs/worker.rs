@@ -169,6 +169,39 @@ async fn usage_is_charged_and_progress_is_published() {
 }
 
 #[tokio::test]
+async fn the_next_attempt_gets_the_checkpoint() {
+    for engine in ENGINES {
+        let bursar = open_live(engine).await;
+        eager(&bursar, "q").await;
+        let handler = async |(): (), context: JobContext| {
+            let from = context.checkpoint_as::<u32>()?;
+            assert_eq!(from, [None, Some(1), Some(2)][context.attempt() as usize - 1]);
+            let too_large = Payload::of(&"x".repeat(20_000))?;
+            assert!(context.progress(Progress::at_checkpoint(too_large)).await.is_err(), "it stays as it was");
+            context.progress(Progress::at_checkpoint(Payload::of(&context.attempt())?)).await?;
+            context.progress(Progress::percent(99.0)).await?;
+            match context.attempt() {
+                3 => Ok(from),
+                _ => Err(HandlerError::retry("half", "once more")),
+            }
+        };
+        let mut notices = bursar.listen();
+        let id = bursar.jobs().enqueue(job("q", "work")).await.unwrap().id;
+        let worker = bursar.worker().queue("q").on("work", handler).start().unwrap();
+        until(&mut notices, id, "job.succeeded").await;
+        let done = bursar.jobs().find(id).await.unwrap().unwrap();
+        assert_eq!(done.life.result.as_str(), "2");
+        assert_eq!(done.life.checkpoint.as_ref().map(Payload::as_str), Some("3"));
+        assert_eq!(
+            done.life.progress.map(|report| (report.fence, report.number, report.percent)),
+            Some((3, 2, Some(99.0)))
+        );
+        worker.drain().await.unwrap();
+        bursar.close().await;
+    }
+}
+
+#[tokio::test]
 async fn draining_returns_unstarted_jobs_without_counting_an_attempt() {
     for engine in ENGINES {
         let bursar = open_live(engine).await;

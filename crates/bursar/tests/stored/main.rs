@@ -362,7 +362,7 @@ async fn a_database_of_version_1_can_be_used(opened: Opened) {
         assert_eq!(balances(bursar, scope).await, expected, "{scope}");
     }
     let cancelling = known.id("cancelling_job");
-    assert_eq!(jobs.heartbeat(HeartbeatItem { job: cancelling, fence: FENCE }).await.unwrap().order, Order::Cancel);
+    assert_eq!(jobs.heartbeat(HeartbeatItem::new(cancelling, FENCE)).await.unwrap().order, Order::Cancel);
     assert_eq!(jobs.hand_back(cancelling, FENCE).await.unwrap().state, JobState::Cancelled);
     let lost = jobs.complete(known.id("lapsed_job"), FENCE, Payload::default(), spent(25));
     assert!(lost.await.unwrap_err().is_lease_lost());

@@ -49,7 +49,7 @@ class Happened:
 
 @dataclass(frozen=True)
 class Progressed:
-    """The progress of a job, which is not stored."""
+    """The progress of a job: first its last report, then each further one. It has no position in the journal."""
 
     job: str
     fence: int

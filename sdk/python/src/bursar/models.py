@@ -113,7 +113,7 @@ class BeatItem(TypedDict):
     id: str
 
     progress: NotRequired[ProgressFields | None]
-    """The progress of the job, sent to listeners."""
+    """The progress of the job, which it keeps and which is sent to listeners."""
 
 
 class BeatenAnswer(TypedDict):
@@ -790,7 +790,7 @@ class HeartbeatBody(TypedDict):
     fence: int
     """The fence of the lease."""
     progress: NotRequired[ProgressFields | None]
-    """The progress of the job, sent to listeners."""
+    """The progress of the job, which it keeps and which is sent to listeners."""
 
 
 class HeldAnswer(TypedDict):
@@ -970,6 +970,8 @@ class JobAnswer(TypedDict):
     """The blobs that the job uses, and those that it made."""
     cancelling: bool
     """The job was cancelled while it was leased, and its worker has not stopped yet."""
+    checkpoint: NotRequired[Any]
+    """The last checkpoint that a worker reported, which the next lease carries; `null` if there is none."""
     cost: list[CostAnswer]
     """The units charged for the job so far, by scope."""
     enqueued_at: NotRequired[str | None]
@@ -998,6 +1000,8 @@ class JobAnswer(TypedDict):
     """Any JSON."""
     priority: int
 
+    progress: NotRequired[ProgressAnswer | None]
+    """The last progress that a worker reported; `null` if there is none."""
     queue: str
 
     result: Any
@@ -1105,6 +1109,8 @@ class LeasedAnswer(TypedDict):
     """The number of this attempt, counted from 1."""
     blobs: NotRequired[list[str]]
     """The blobs that the job uses."""
+    checkpoint: NotRequired[Any]
+    """The last checkpoint that an earlier attempt reported: where to go on. `null` if there is none."""
     held: NotRequired[list[HeldUnitsAnswer] | None]
     """The units that the hold sets aside, by scope; empty if the job has no hold. `null` if the hold could not be read, or if the holds of all leased jobs together are too large for one answer."""
     hold: NotRequired[str | None]
@@ -1597,9 +1603,26 @@ class Problem(TypedDict):
     """Every limit, freeze and grant that refused the request."""
 
 
-class ProgressBody(TypedDict):
-    """The progress of a job. It also extends the lease."""
+class ProgressAnswer(TypedDict):
+    """The last progress report of a job."""
 
+    at: NotRequired[str | None]
+    """When it was received."""
+    data: Any
+    """JSON for programs."""
+    fence: int
+    """The number of the lease that it was reported under."""
+    message: NotRequired[str | None]
+    """A text for people."""
+    percent: NotRequired[float | None]
+    """The percentage that is done, from 0 to 100."""
+
+
+class ProgressBody(TypedDict):
+    """The progress of a job, which keeps the last report and sends it to listeners. It also extends the lease."""
+
+    checkpoint: NotRequired[Any]
+    """Where the work is: the next lease of the job carries it. It is in the journal. Default: the last checkpoint stays; `null` removes it. At most 16 KiB."""
     data: NotRequired[Any]
     """JSON for programs; default: `null`."""
     fence: int
@@ -1613,6 +1636,8 @@ class ProgressBody(TypedDict):
 class ProgressFields(TypedDict):
     """The progress of a job."""
 
+    checkpoint: NotRequired[Any]
+    """Where the work is: the next lease of the job carries it. It is in the journal. Default: the last checkpoint stays; `null` removes it. At most 16 KiB."""
     data: NotRequired[Any]
     """JSON for programs; default: `null`."""
     message: NotRequired[str | None]
@@ -1622,8 +1647,10 @@ class ProgressFields(TypedDict):
 
 
 class ProgressItem(TypedDict):
-    """The progress of a job. It also extends the lease."""
+    """The progress of a job, which keeps the last report and sends it to listeners. It also extends the lease."""
 
+    checkpoint: NotRequired[Any]
+    """Where the work is: the next lease of the job carries it. It is in the journal. Default: the last checkpoint stays; `null` removes it. At most 16 KiB."""
     data: NotRequired[Any]
     """JSON for programs; default: `null`."""
     fence: int

@@ -1930,7 +1930,7 @@ export interface components {
             fence: number;
             id: string;
             /**
-             * @description The progress of the job, sent to listeners.
+             * @description The progress of the job, which it keeps and which is sent to listeners.
              * @default null
              */
             progress?: components["schemas"]["ProgressFields"] | null;
@@ -2885,7 +2885,7 @@ export interface components {
              */
             fence: number;
             /**
-             * @description The progress of the job, sent to listeners.
+             * @description The progress of the job, which it keeps and which is sent to listeners.
              * @default null
              */
             progress?: components["schemas"]["ProgressFields"] | null;
@@ -3091,6 +3091,11 @@ export interface components {
             blobs?: string[];
             /** @description The job was cancelled while it was leased, and its worker has not stopped yet. */
             cancelling: boolean;
+            /**
+             * @description The last checkpoint that a worker reported, which the next lease carries; `null` if there is none.
+             * @default null
+             */
+            checkpoint?: unknown;
             /** @description The units charged for the job so far, by scope. */
             cost: components["schemas"]["CostAnswer"][];
             enqueued_at?: string | null;
@@ -3116,6 +3121,11 @@ export interface components {
             payload: unknown;
             /** Format: int16 */
             priority: number;
+            /**
+             * @description The last progress that a worker reported; `null` if there is none.
+             * @default null
+             */
+            progress?: components["schemas"]["ProgressAnswer"] | null;
             queue: string;
             /** @description The JSON that the worker returned. */
             result: unknown;
@@ -3284,6 +3294,11 @@ export interface components {
              * @default []
              */
             blobs?: string[];
+            /**
+             * @description The last checkpoint that an earlier attempt reported: where to go on. `null` if there is none.
+             * @default null
+             */
+            checkpoint?: unknown;
             /**
              * @description The units that the hold sets aside, by scope; empty if the job has no hold. `null` if the hold could not be read, or if the holds
              *     of all leased jobs together are too large for one answer.
@@ -3873,8 +3888,32 @@ export interface components {
             /** @description Every limit, freeze and grant that refused the request. */
             violations?: components["schemas"]["ViolationAnswer"][];
         };
-        /** @description The progress of a job. It also extends the lease. */
+        /** @description The last progress report of a job. */
+        ProgressAnswer: {
+            /** @description When it was received. */
+            at?: string | null;
+            /** @description JSON for programs. */
+            data: unknown;
+            /**
+             * Format: uint64
+             * @description The number of the lease that it was reported under.
+             */
+            fence: number;
+            /** @description A text for people. */
+            message?: string | null;
+            /**
+             * Format: double
+             * @description The percentage that is done, from 0 to 100.
+             */
+            percent?: number | null;
+        };
+        /** @description The progress of a job, which keeps the last report and sends it to listeners. It also extends the lease. */
         ProgressBody: {
+            /**
+             * @description Where the work is: the next lease of the job carries it. It is in the journal. Default: the last checkpoint stays; `null`
+             *     removes it. At most 16 KiB.
+             */
+            checkpoint?: unknown;
             /**
              * @description JSON for programs; default: `null`.
              * @default null
@@ -3900,6 +3939,11 @@ export interface components {
         /** @description The progress of a job. */
         ProgressFields: {
             /**
+             * @description Where the work is: the next lease of the job carries it. It is in the journal. Default: the last checkpoint stays; `null` removes
+             *     it. At most 16 KiB.
+             */
+            checkpoint?: unknown;
+            /**
              * @description JSON for programs; default: `null`.
              * @default null
              */
@@ -3916,8 +3960,13 @@ export interface components {
              */
             percent?: number | null;
         };
-        /** @description The progress of a job. It also extends the lease. */
+        /** @description The progress of a job, which keeps the last report and sends it to listeners. It also extends the lease. */
         ProgressItem: {
+            /**
+             * @description Where the work is: the next lease of the job carries it. It is in the journal. Default: the last checkpoint stays; `null`
+             *     removes it. At most 16 KiB.
+             */
+            checkpoint?: unknown;
             /**
              * @description JSON for programs; default: `null`.
              * @default null
@@ -5207,6 +5256,7 @@ export type PlacedAnswer = components['schemas']['PlacedAnswer'];
 export type PresignAnswer = components['schemas']['PresignAnswer'];
 export type PresignBody = components['schemas']['PresignBody'];
 export type Problem = components['schemas']['Problem'];
+export type ProgressAnswer = components['schemas']['ProgressAnswer'];
 export type ProgressBody = components['schemas']['ProgressBody'];
 export type ProgressFields = components['schemas']['ProgressFields'];
 export type ProgressItem = components['schemas']['ProgressItem'];
@@ -6513,7 +6563,7 @@ export interface operations {
                  */
                 "Idempotency-Key"?: string;
                 /**
-                 * @description Apply the change only if the definition still has this ETag; `*`: only if it exists
+                 * @description Apply the change only if the definition or the job still has this ETag; `*`: only if it exists
                  * @example "9f2b4c6d8e0a1b3c5d7f9e1a3b5c7d9f"
                  */
                 "If-Match"?: string;
@@ -6597,7 +6647,7 @@ export interface operations {
                  */
                 "Idempotency-Key"?: string;
                 /**
-                 * @description Apply the change only if the definition still has this ETag; `*`: only if it exists
+                 * @description Apply the change only if the definition or the job still has this ETag; `*`: only if it exists
                  * @example "9f2b4c6d8e0a1b3c5d7f9e1a3b5c7d9f"
                  */
                 "If-Match"?: string;
@@ -8808,6 +8858,11 @@ export interface operations {
                  * @example order-7
                  */
                 "Idempotency-Key"?: string;
+                /**
+                 * @description Apply the change only if the definition or the job still has this ETag; `*`: only if it exists
+                 * @example "9f2b4c6d8e0a1b3c5d7f9e1a3b5c7d9f"
+                 */
+                "If-Match"?: string;
             };
             path: {
                 /** @example job_01j9zq3v4w5x6y7z8abcdefghj */
@@ -8842,6 +8897,7 @@ export interface operations {
             404: components["responses"]["404"];
             408: components["responses"]["408"];
             409: components["responses"]["409"];
+            412: components["responses"]["412"];
             413: components["responses"]["413"];
             415: components["responses"]["415"];
             429: components["responses"]["429"];
@@ -9284,6 +9340,9 @@ export interface operations {
             content: {
                 /**
                  * @example {
+                 *       "checkpoint": {
+                 *         "frame": 1200
+                 *       },
                  *       "fence": 17,
                  *       "message": "rendering",
                  *       "percent": 40
@@ -9928,7 +9987,7 @@ export interface operations {
                  */
                 "Idempotency-Key"?: string;
                 /**
-                 * @description Apply the change only if the definition still has this ETag; `*`: only if it exists
+                 * @description Apply the change only if the definition or the job still has this ETag; `*`: only if it exists
                  * @example "9f2b4c6d8e0a1b3c5d7f9e1a3b5c7d9f"
                  */
                 "If-Match"?: string;
@@ -10066,7 +10125,7 @@ export interface operations {
                  */
                 "Idempotency-Key"?: string;
                 /**
-                 * @description Apply the change only if the definition still has this ETag; `*`: only if it exists
+                 * @description Apply the change only if the definition or the job still has this ETag; `*`: only if it exists
                  * @example "9f2b4c6d8e0a1b3c5d7f9e1a3b5c7d9f"
                  */
                 "If-Match"?: string;
@@ -10253,7 +10312,7 @@ export interface operations {
                  */
                 "Idempotency-Key"?: string;
                 /**
-                 * @description Apply the change only if the definition still has this ETag; `*`: only if it exists
+                 * @description Apply the change only if the definition or the job still has this ETag; `*`: only if it exists
                  * @example "9f2b4c6d8e0a1b3c5d7f9e1a3b5c7d9f"
                  */
                 "If-Match"?: string;
@@ -10559,7 +10618,7 @@ export interface operations {
                  */
                 "Idempotency-Key"?: string;
                 /**
-                 * @description Apply the change only if the definition still has this ETag; `*`: only if it exists
+                 * @description Apply the change only if the definition or the job still has this ETag; `*`: only if it exists
                  * @example "9f2b4c6d8e0a1b3c5d7f9e1a3b5c7d9f"
                  */
                 "If-Match"?: string;
@@ -10631,7 +10690,7 @@ export interface operations {
                  */
                 "Idempotency-Key"?: string;
                 /**
-                 * @description Apply the change only if the definition still has this ETag; `*`: only if it exists
+                 * @description Apply the change only if the definition or the job still has this ETag; `*`: only if it exists
                  * @example "9f2b4c6d8e0a1b3c5d7f9e1a3b5c7d9f"
                  */
                 "If-Match"?: string;

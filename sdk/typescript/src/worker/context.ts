@@ -2,7 +2,7 @@
 
 import type { BlobBody, BlobContent, PutOptions } from '../api/blobs.js';
 import type { Bursar } from '../client.js';
-import { ArgumentError } from '../errors.js';
+import { ArgumentError, problemError } from '../errors.js';
 import type { BlobAnswer, HeldUnitsAnswer, LeasedAnswer, Usage } from '../generated/api.js';
 import { StopError, type StopReason } from './outcome.js';
 
@@ -14,7 +14,7 @@ const SCOPES_MAX = 1_000;
 /** A job that is leased to this worker. */
 export type Job<Payload = unknown> = Omit<LeasedAnswer, 'payload'> & { payload: Payload };
 
-/** The progress of a job. It is sent to listeners and not stored. */
+/** The progress of a job. It is sent to listeners, and the job keeps the last report. */
 export interface Progress {
   /** How much is done, from 0 to 100. */
   percent?: number;
@@ -22,6 +22,9 @@ export interface Progress {
   message?: string;
   /** JSON for programs. */
   data?: unknown;
+  /** JSON that says where the work is: the next attempt gets it as `ctx.checkpoint`. `null` removes the last one; without the field it stays.
+   * At most 16 KiB: store larger data as a blob, and its id in the checkpoint. */
+  checkpoint?: unknown;
 }
 
 /** The blobs of a job. */
@@ -82,11 +85,20 @@ export class JobContext {
     return this.stopReason;
   }
 
-  /** Sends progress to listeners and extends the lease. A number is a percentage. */
+  /** The last checkpoint of the job: the JSON that an earlier attempt reported with its progress. `null` in the first attempt, and if there was
+   * none. A handler that begins with it does not repeat the work up to it. */
+  get checkpoint(): unknown {
+    return this.job.checkpoint ?? null;
+  }
+
+  /** Sends progress to listeners and extends the lease. A number is a percentage. The job keeps the last report. A `checkpoint` is stored when the
+   * call returns; it fails if the lease is lost. */
   async progress(progress: number | Progress): Promise<void> {
-    const { percent, message, data } = typeof progress === 'number' ? { percent: progress } : progress;
-    const item = { id: this.job.id, fence: this.job.lease?.fence ?? 0, percent, message, data };
-    await this.bursar.work.progress([item], { timeoutMs: PROGRESS_MS_MAX, signal: this.signal });
+    const { percent, message, data, checkpoint } = typeof progress === 'number' ? { percent: progress } : progress;
+    const item = { id: this.job.id, fence: this.job.lease?.fence ?? 0, percent, message, data, checkpoint };
+    const { items } = await this.bursar.work.progress([item], { timeoutMs: PROGRESS_MS_MAX, signal: this.signal });
+    const answer = items[0];
+    if (checkpoint !== undefined && answer && 'problem' in answer) throw problemError(answer.problem);
   }
 
   /** Adds units to what this attempt has spent, on the only scope of the job's hold or on `scope`. A handler that reports no usage has spent the

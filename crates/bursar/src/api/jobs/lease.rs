@@ -6,10 +6,10 @@ use std::time::Duration;
 use bursar_core::answer::{Answer, Leased, Renewed};
 use bursar_core::bounds::{ITEMS_MAX, WAIT_MAX};
 use bursar_core::id::{HoldId, JobId};
-use bursar_core::job::{HeartbeatItem, Job, LeaseRequest};
+use bursar_core::job::{HeartbeatItem, Job, LastReport, LeaseRequest, Progress};
 use bursar_core::name::Scope;
+use bursar_core::refusal::Refusal;
 use bursar_core::request::Op;
-use bursar_worker::Progress;
 use tokio::time::{Instant, timeout_at};
 
 use super::{Jobs, only_answer};
@@ -85,33 +85,48 @@ impl Jobs<'_> {
         only_answer(self.heartbeats(vec![beat]).await?)
     }
 
-    /// Renews many leases, a thousand in one transaction; returns one answer for each, in order.
+    /// Renews many leases, a thousand in one transaction; returns one answer for each, in order. Progress that heartbeats carry is stored
+    /// and published as by [`Jobs::progress`].
     pub async fn heartbeats(&self, beats: Vec<HeartbeatItem>) -> Result<Vec<Result<Renewed, Error>>, Error> {
         let mut answers = Vec::with_capacity(beats.len());
         for beats in beats.chunks(ITEMS_MAX) {
             match self.0.execute(Op::Heartbeat { beats: beats.to_vec() }).await? {
-                Answer::Renewed(some) => answers.extend(some.into_iter().map(|answer| answer.map_err(Error::from))),
+                Answer::Renewed(some) => {
+                    self.publish_progress(beats, &some);
+                    answers.extend(some.into_iter().map(|answer| answer.map_err(Error::from)));
+                }
                 other => return Err(unexpected(&other)),
             }
         }
         Ok(answers)
     }
 
-    /// Reports the progress of a job to listeners in this process ([`Jobs::listen_progress`]), and renews its lease. Progress is not stored.
+    /// Reports the progress of a job, and renews its lease. The job keeps the last report, and listeners in this process hear each
+    /// ([`Jobs::listen_progress`]). A report costs what a heartbeat costs: it writes the row of the job, and no row of the journal. A
+    /// [checkpoint](Progress::checkpoint) is also an event of the journal, and the next lease of the job carries it.
     pub async fn progress(&self, beat: HeartbeatItem, progress: Progress) -> Result<Renewed, Error> {
         progress.check()?;
-        let renewed = self.heartbeat(beat.clone()).await?;
-        self.tell_progress(&beat, progress);
-        Ok(renewed)
+        self.heartbeat(beat.with_progress(progress)).await
     }
 
-    /// Reports progress without renewing the lease.
-    pub fn tell_progress(&self, beat: &HeartbeatItem, progress: Progress) {
-        let (job, fence, tenant) = (beat.job, beat.fence, self.0.context.tenant.clone());
-        self.0.inner.feed.publish_progress(Progressed { tenant, job, fence, progress });
+    /// Publishes the progress that accepted heartbeats carried.
+    fn publish_progress(&self, beats: &[HeartbeatItem], answers: &[Result<Renewed, Refusal>]) {
+        for (beat, answer) in beats.iter().zip(answers) {
+            if let (Some(progress), Ok(renewed)) = (&beat.progress, answer) {
+                let (tenant, progress) = (self.0.context.tenant.clone(), progress.clone());
+                let (job, fence, number) = (beat.job, beat.fence, renewed.reports);
+                self.0.inner.feed.publish_progress(Progressed { tenant, job, fence, number, progress });
+            }
+        }
     }
 
-    /// Listens to the progress of this tenant's jobs from now on, as reported by workers of this process.
+    /// Returns the last progress reports of jobs, without jobs that have none. They may have been reported to any process.
+    pub async fn last_reports(&self, jobs: &[JobId]) -> Result<Vec<(JobId, LastReport)>, Error> {
+        Ok(self.0.inner.store.last_reports(&self.0.context.tenant, jobs).await?)
+    }
+
+    /// Listens to the progress of this tenant's jobs from now on, as reported to this process. What is reported to other processes is in
+    /// [`Jobs::last_reports`].
     pub fn listen_progress(&self) -> ProgressNotices {
         self.0.inner.feed.listen_progress(self.0.context.tenant.clone())
     }

@@ -12,8 +12,11 @@ from typing import Any
 from bursar.client import AsyncClient, Client
 from bursar.models import HeldUnitsAnswer, LeasedAnswer, ProgressItem, Usage
 
-PROGRESS_BYTES_MAX = 64 << 10
+PROGRESS_BYTES_MAX = 16 << 10
+CHECKPOINT_BYTES_MAX = 16 << 10
 SCOPES_MAX = 1_000
+UNCHANGED: Any = object()
+"""Stands for a checkpoint that a report leaves as it is: `None` is a checkpoint too."""
 AMOUNT_MAX = (1 << 63) - 1
 
 
@@ -112,15 +115,40 @@ class BaseContext:
         checks this; see `ctx.signal` for the reason."""
         return self.signal.is_set()
 
-    def progress(self, percent: float | None = None, message: str | None = None, data: Any = None) -> None:
-        """Sends progress to listeners and extends the lease. It does not wait: progress is sent in the background, and
-        a failure is logged."""
+    @property
+    def checkpoint(self) -> Any:
+        """The last checkpoint of the job: the JSON that an earlier attempt reported with its progress. `None` in the
+        first attempt, and if there was none. A handler that begins with it does not repeat the work up to it."""
+        return self.job.get("checkpoint")
+
+    def progress(
+        self,
+        percent: float | None = None,
+        message: str | None = None,
+        data: Any = None,
+        *,
+        checkpoint: Any = UNCHANGED,
+    ) -> None:
+        """Sends progress to listeners and extends the lease. The job keeps the last report. It does not wait: progress
+        is sent in the background, before the end of the job, and a failure is logged.
+
+        `checkpoint` is JSON that says where the work is: the next attempt gets it as `ctx.checkpoint`. `None` removes
+        the last one. A checkpoint that could not be sent leaves the one before it."""
         if percent is not None and not 0 <= percent <= 100:
             raise ValueError(f"percent is {percent}; it must be from 0 to 100: how much of the job is done")
         size = len((message or "").encode()) + len(json.dumps(data).encode())
         if size > PROGRESS_BYTES_MAX:
             raise ValueError(f"data has {size} bytes with its message; at most {PROGRESS_BYTES_MAX} are allowed")
         item = ProgressItem(id=self.id, fence=self.fence, percent=percent, message=message, data=data)
+        if checkpoint is not UNCHANGED:
+            size = len(json.dumps(checkpoint, ensure_ascii=False, separators=(",", ":")).encode())
+            if size > CHECKPOINT_BYTES_MAX:
+                raise ValueError(
+                    f"checkpoint has {size} bytes; at most {CHECKPOINT_BYTES_MAX} are allowed: "
+                    "store larger data as a blob, and its id in the checkpoint"
+                )
+            # The handler may change the value before it is sent.
+            item["checkpoint"] = json.loads(json.dumps(checkpoint))
         self._send_progress(item)
 
     def usage(self, amount: int, scope: str | None = None) -> None:

@@ -238,7 +238,7 @@ class ProgressSender:
     """Sends progress in batches. The end of a job is reported after its progress."""
 
     WAITING_MAX = 10_000
-    """Older progress is dropped if more is waiting."""
+    """Older progress is dropped if more is waiting, first the one without a checkpoint."""
 
     def __init__(self, client: AsyncClient, report: Callable[[Finish], None]) -> None:
         self._client = client.with_options(timeout=HEARTBEAT_TIMEOUT)
@@ -252,7 +252,10 @@ class ProgressSender:
 
     def put(self, item: ProgressItem) -> None:
         if len(self._waiting) >= self.WAITING_MAX:
-            self._sent(self._waiting.popleft())
+            oldest = next((place for place, old in enumerate(self._waiting) if "checkpoint" not in old), 0)
+            dropped = self._waiting[oldest]
+            del self._waiting[oldest]
+            self._sent(dropped)
         self._waiting.append(item)
         self._unsent[item["id"]] += 1
         self._idle.clear()
