@@ -23,7 +23,7 @@ fn meter_commands_are_the_same_over_a_server() {
 fn a_check_charges_a_caller_or_exits_with_3() {
     let mut both = Backends::new();
     let checked = both.run(0, &["meter", "check", "bob", "9k", "--key", "k"], "");
-    assert!(checked[0].out.contains("charged 9000") && checked[0].out.contains("hour@UTC"), "{}", checked[0].out);
+    assert!(checked[0].out.contains("charged 9,000") && checked[0].out.contains("hour@UTC"), "{}", checked[0].out);
     both.run(0, &["meter", "check", "bob", "9k", "--key", "k", "--json"], "");
     both.remember("left", "/remaining", &["meter", "show", "bob"], "");
     let over = both.run(3, &["meter", "check", "bob", "1001", "--json"], "");
@@ -73,10 +73,11 @@ fn the_default_quota_and_the_servers_own_meter_are_set_by_the_environment() {
 /// Many first calls of one caller, over two server processes on one database.
 #[test]
 fn two_processes_give_a_new_caller_one_default_quota() {
-    let (first, _) = TestServer::in_dir(Workdir::ready(), &[("BURSAR_OPERATOR_TOKEN", TOKEN)]);
+    let env = [("BURSAR_OPERATOR_TOKEN", TOKEN), ("BURSAR_METER_QUOTA", "10000:lifetime")];
+    let (first, _) = TestServer::in_dir(Workdir::ready(), &env);
     let database = format!("sqlite://{}", first.dir.0.path().join("bursar-data/bursar.db").display());
-    let (second, _) =
-        TestServer::in_dir(Workdir::empty(), &[("BURSAR_OPERATOR_TOKEN", TOKEN), ("BURSAR_DATABASE", &database)]);
+    let env = [&env[..], &[("BURSAR_DATABASE", &*database)]].concat();
+    let (second, _) = TestServer::in_dir(Workdir::empty(), &env);
     let exits = std::thread::scope(|scope| {
         let callers: Vec<_> = (0..16)
             .map(|call| {
