@@ -33,7 +33,7 @@ pub(crate) enum Kind {
     /// The limits of a quota, separated by commas.
     Quota(Field<Vec<Limit>>),
     /// Patterns of paths, separated by commas.
-    Paths(Field<Vec<PathPattern>>),
+    Paths(Field<Option<Vec<PathPattern>>>),
     /// Any text.
     Text(Field<Option<String>>),
     /// A public key in PEM.
@@ -79,7 +79,7 @@ impl Kind {
             }
             Kind::TenantsKept { bounds, at } => *at(config) = tenant_kept::read(text, *bounds)?,
             Kind::Quota(at) => *at(config) = read_quota(text)?,
-            Kind::Paths(at) => *at(config) = read_paths(text)?,
+            Kind::Paths(at) => *at(config) = Some(read_paths(text)?),
             Kind::Text(at) => *at(config) = Some(text.to_owned()),
             Kind::Secret(_) if text.is_empty() => return Err(format!("must be {}", self.allowed())),
             Kind::Secret(at) => *at(config) = Some(Secret::new(text)),
@@ -133,7 +133,7 @@ impl Kind {
             Kind::TenantsKept { at, .. } if at(config).is_empty() => return None,
             Kind::TenantsKept { at, .. } => tenant_kept::show(at(config)),
             Kind::Quota(at) => show_quota(at(config)),
-            Kind::Paths(at) => show_paths(at(config)),
+            Kind::Paths(at) => return at(config).as_deref().map(show_paths),
             Kind::Text(at) => return at(config).clone(),
             Kind::PublicKey(at) => return at(config).as_ref().map(|_| "(public key)".to_owned()),
             Kind::Token(at) | Kind::Key(at) | Kind::Secret(at) => {

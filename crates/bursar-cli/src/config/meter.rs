@@ -13,7 +13,8 @@ pub(crate) struct Quotas {
     pub(crate) quota: Vec<Limit>,
     pub(crate) refuse_on_failure: bool,
     pub(crate) patience: Duration,
-    pub(crate) bypass: Vec<PathPattern>,
+    /// Paths that cost nothing; `None` for those of health checks, metrics and documentation.
+    pub(crate) bypass: Option<Vec<PathPattern>>,
     table: MeterSettings,
 }
 
@@ -30,7 +31,7 @@ impl From<MeterSettings> for Quotas {
             quota: table.quota.clone(),
             refuse_on_failure: table.on_failure == OnFailure::Closed,
             patience: Duration::from_millis(table.patience_ms),
-            bypass: table.bypass.clone(),
+            bypass: Some(&table.bypass).filter(|paths| **paths != MeterSettings::default().bypass).cloned(),
             table,
         }
     }
@@ -44,7 +45,7 @@ impl Quotas {
             quota: self.quota.clone(),
             on_failure: if self.refuse_on_failure { OnFailure::Closed } else { OnFailure::Open },
             patience_ms: u64::try_from(self.patience.as_millis()).unwrap_or(u64::MAX),
-            bypass: self.bypass.clone(),
+            bypass: self.bypass.clone().unwrap_or_else(|| MeterSettings::default().bypass),
             ..self.table.clone()
         }
     }

@@ -272,7 +272,11 @@ const SETTINGS: &[Setting] = &[
         millis(1, 600 * SECOND, |c| &mut c.meter.patience),
         "time to wait for the check of a quota before meter.on_failure applies",
     ),
-    Setting::rare("meter.bypass", Kind::Paths(|c| &mut c.meter.bypass), "paths that cost nothing"),
+    Setting::rare(
+        "meter.bypass",
+        Kind::Paths(|c| &mut c.meter.bypass),
+        "paths that cost nothing; default: those of health checks, metrics and documentation",
+    ),
     Setting::rare(
         "rules.hold_ttl_ms",
         millis(1, bounds::TTL_MAX.millis().unsigned_abs(), |c| &mut c.rules.hold_ttl),

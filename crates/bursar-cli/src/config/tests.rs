@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use bursar::meter::OnFailure;
+use bursar::meter::{MeterSettings, OnFailure};
 use bursar::{Span, Tenant};
 
 use super::*;
@@ -262,7 +262,9 @@ fn the_meter_is_set_by_the_environment_and_by_flags() {
     assert!(meter.bypass.iter().any(|pattern| pattern.matches("/v1/jobs/1")) && meter.bypass.len() == 2);
     let mut none = load_from(None, &variables(&[("BURSAR_METER_BYPASS", "-")]), &Flags::default()).unwrap();
     assert_eq!(shown(&mut none, "meter.bypass").0, Some("-".to_owned()));
-    assert!(none.config.meter.bypass.is_empty());
+    assert!(none.config.meter.settings().bypass.is_empty());
+    assert_eq!(shown(&mut load_from(None, &[], &Flags::default()).unwrap(), "meter.bypass").0, None);
+    assert_eq!(Config::default().meter.settings().bypass, MeterSettings::default().bypass);
     for (name, value, expected) in [
         ("QUOTA", "many", "BURSAR_METER_QUOTA: meter.quota has \"many\": "),
         ("QUOTA", "5:fortnight", "BURSAR_METER_QUOTA: meter.quota has \"5:fortnight\": "),

@@ -26,7 +26,7 @@ fn a_check_charges_a_caller_or_exits_with_3() {
     assert!(checked[0].out.contains("charged 9,000") && checked[0].out.contains("hour@UTC"), "{}", checked[0].out);
     both.run(0, &["meter", "check", "bob", "9k", "--key", "k", "--json"], "");
     both.remember("left", "/remaining", &["meter", "show", "bob"], "");
-    let over = both.run(3, &["meter", "check", "bob", "1001", "--json"], "");
+    let over = both.run(3, &["meter", "check", "bob", "10001", "--json"], "");
     assert_eq!(over[0].problem()["type"], "/problems/quota-exceeded");
     both.run(
         0,
