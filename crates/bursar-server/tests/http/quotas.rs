@@ -1,10 +1,11 @@
 //! Quotas over HTTP, and quotas on calls to the server itself.
 
 use bursar::meter::MeterSettings;
-use bursar_server::{Server, Settings, StartError};
+use bursar_server::{Role, Server, Settings, StartError};
 use serde_json::{Value, json};
 
 use crate::client::{Response, send};
+use crate::permissions::user;
 use crate::test_server::{OPERATOR, TestServer, on_both_engines};
 
 on_both_engines!(a_quota_is_read_and_changed, a_quota_belongs_to_its_tenant, without_a_meter_nothing_is_metered);
@@ -179,6 +180,45 @@ async fn callers_of_the_server_have_quotas_on_sqlite() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn callers_of_the_server_have_quotas_on_postgres() {
     callers_of_the_server_have_quotas(metered(&bursar_testkit::fresh_database()).await).await;
+}
+
+/// A database that cannot be used: the server's own meter follows its setting, and a check leaves the decision to its caller.
+async fn a_quota_that_cannot_be_checked(url: impl Fn() -> String) {
+    for (on_failure, status) in [("open", 200), ("closed", 503)] {
+        let text = format!("on_failure = '{on_failure}'\npatience_ms = 120000");
+        let meter = Some(MeterSettings::from_toml(&text).unwrap());
+        let server = TestServer::on(&url(), Settings { meter, ..Settings::default() }).await;
+        // A signed token and this route need no database.
+        let ann = user("acme", Role::User);
+        let paid = server.call_as(&ann, "GET", "/v1/whoami", Value::Null).await.is(200);
+        assert_eq!(paid.header("x-quota-remaining"), Some("9999"));
+        server.bursar.clone().close().await;
+        let failed = server.call_as(&ann, "GET", "/v1/whoami", Value::Null).await.is(status);
+        assert_eq!(failed.header("x-quota-remaining"), None);
+        assert_eq!(failed.header("retry-after"), (status == 503).then_some("1"));
+        for (method, path, body) in [
+            ("POST", "/v1/meter/check", json!({ "agent_id": "bob", "cost": 1 })),
+            ("GET", "/v1/meter/quota", Value::Null),
+        ] {
+            let unchecked = server.call(method, path, body).await.is(503);
+            assert_eq!(
+                (unchecked.problem().as_str(), unchecked.header("x-quota-limit")),
+                ("unavailable", None),
+                "{path}"
+            );
+        }
+        server.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_quota_that_cannot_be_checked_on_sqlite() {
+    a_quota_that_cannot_be_checked(|| "sqlite::memory:".into()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_quota_that_cannot_be_checked_on_postgres() {
+    a_quota_that_cannot_be_checked(bursar_testkit::fresh_database).await;
 }
 
 #[tokio::test]
