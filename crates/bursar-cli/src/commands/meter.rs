@@ -38,10 +38,10 @@ pub(crate) struct Check {
     #[arg(long)]
     path: Option<String>,
     /// HTTP method of the caller's request
-    #[arg(long, default_value = "GET", requires = "path")]
+    #[arg(long, default_value = "GET", requires = "path", conflicts_with = "cost")]
     method: String,
     /// Size of the payload of the caller's request, in bytes
-    #[arg(long, value_name = "BYTES", default_value_t = 0, requires = "path")]
+    #[arg(long, value_name = "BYTES", default_value_t = 0, requires = "path", conflicts_with = "cost")]
     payload_bytes: u64,
     /// Idempotency key: repeating the request with it charges nothing more
     #[arg(long)]
