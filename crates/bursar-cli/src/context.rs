@@ -82,7 +82,7 @@ impl Context {
     fn over(bursar: &Bursar, url: &str, args: &ConfiguredArgs) -> Result<Context, Problem> {
         let name = std::env::var("USER").ok().filter(|user| !user.is_empty()).unwrap_or_else(|| "operator".to_owned());
         let tenant = args.tenant.clone().unwrap_or_default();
-        let meter = args.config.meter.clone();
+        let meter = Some(args.config.meter.settings());
         let invalid = |error: bursar::meter::MeterError| Problem::invalid("meter".into(), format!("meter: {error}"));
         let local = InProcess::new(
             Local::new(bursar.clone(), name.clone(), meter, Some(args.config.blobs.open(url)?)).map_err(invalid)?,

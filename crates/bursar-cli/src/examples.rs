@@ -159,6 +159,10 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("token rotate", &["bursar token rotate billing --overlap 1h"]),
     ("token revoke", &["bursar token revoke billing"]),
     ("meter show", &["bursar meter show", "bursar meter show alice"]),
+    (
+        "meter check",
+        &["bursar meter check alice 10", "bursar meter check alice --method POST --path /claims --payload-bytes 2048"],
+    ),
     ("meter limit", &["bursar meter limit alice 5000", "bursar meter limit alice --limit 100:bucket:10/s"]),
     ("top", &["bursar top", "bursar top --once --json"]),
     ("verify", &["bursar verify"]),

@@ -1,9 +1,10 @@
 //! What a handler receives: the caller, its context, and the parsed parts of the request.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use axum::body::Body;
 use axum::http::{HeaderMap, Method};
+use bursar::meter::Standing;
 use bursar::{
     BlobId, Bursar, CommandId, Context, GrantId, HoldId, IdempotencyKey, IfMatch, JobId, KeyId, Namespace, Op, Outcome,
     Queue, Referrer, Request, ScheduleName, Scope, Tenant, WorkerId,
@@ -79,6 +80,8 @@ pub(crate) struct Call {
     pub(crate) origin: Option<String>,
     /// Whether the `Accept` header names HTML, as browsers do.
     pub(crate) accepts_html: bool,
+    /// The quota that the headers of the response report, in place of the principal's own.
+    pub(crate) quota: Arc<OnceLock<Standing>>,
 }
 
 impl Call {
@@ -91,6 +94,11 @@ impl Call {
     pub(crate) fn with_reason(mut self, reason: Option<String>) -> Call {
         self.context.reason = reason.or(self.context.reason);
         self
+    }
+
+    /// Makes the headers of the response report this quota, also if the request fails. The first one counts.
+    pub(crate) fn report_quota(&self, standing: &Standing) {
+        self.quota.get_or_init(|| standing.clone());
     }
 
     /// Runs an operation with the caller's idempotency key and `If-Match` condition.

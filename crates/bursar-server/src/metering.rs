@@ -29,7 +29,7 @@ impl Metering {
         settings: Option<MeterSettings>,
         clock: Arc<dyn Clock>,
     ) -> Result<Metering, MeterError> {
-        let on = settings.is_some();
+        let on = settings.as_ref().is_some_and(|settings| settings.enabled);
         let settings = settings.unwrap_or_default();
         if settings.costs.operations.iter().any(|operation| operation.two_phase) {
             let problem = "two_phase is for handlers that report their own cost; routes of this server do not";

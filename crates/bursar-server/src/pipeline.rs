@@ -181,7 +181,11 @@ async fn answer(app: &Arc<App>, route: &Arc<Route>, request: Request, trace: &Tr
         bytes => Some(app.bytes.reserve_or_wait(&account, bytes).await?),
     };
     let slot = app.slots.take(route)?;
-    let standing = match app.metering.charge(&call.principal, &call.context, &parts, body.len()).await {
+    let charged = match route.metered {
+        true => app.metering.charge(&call.principal, &call.context, &parts, body.len()).await,
+        false => Ok(None),
+    };
+    let standing = match charged {
         Ok(standing) => standing,
         Err(QuotaRefusal { problem, standing }) => {
             let mut response = reply::problem(problem, trace.request_id());
@@ -191,12 +195,14 @@ async fn answer(app: &Arc<App>, route: &Arc<Route>, request: Request, trace: &Tr
     };
     let Parts { method, uri, headers, .. } = parts;
     let ignored = route.ignored;
+    let reported = call.quota.clone();
     let request = AuthorizedRequest { call, path_parameters, uri, body, method, headers, stream, ignored };
     let ran = match route.writes() && (!route.waits || route.streams.is_some()) {
         true => run_to_completion(route.clone(), request, (slot, body_reservations)).await,
         false if route.streams.is_some() => route.run(request).await.map(|response| hold(response, body_reservations)),
         false => route.run(request).await,
     };
+    let standing = reported.get().or(standing.as_ref());
     // A request that failed was charged too, so its response also has the quota headers.
     let mut response = match ran {
         Ok(response) => response,
@@ -244,7 +250,17 @@ fn call(app: &Arc<App>, route: &Route, principal: Principal, parts: &Parts, trac
     let accept = parts.headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
     let accepts_html = accept.is_some_and(|accept| accept.contains("text/html"));
     let origin = origin(app, parts);
-    Ok(Call { app: app.clone(), key, if_match, last_event, origin, accepts_html, principal, context })
+    Ok(Call {
+        app: app.clone(),
+        key,
+        if_match,
+        last_event,
+        origin,
+        accepts_html,
+        principal,
+        context,
+        quota: Arc::default(),
+    })
 }
 
 /// Returns the scheme and host that the caller used.

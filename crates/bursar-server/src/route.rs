@@ -28,6 +28,8 @@ pub(crate) struct Route {
     pub(crate) waits: bool,
     /// A health or metrics route, which has its own slots.
     pub(crate) health: bool,
+    /// Requests are charged to the quota of a metered principal.
+    pub(crate) metered: bool,
     /// Bytes to reserve for the response before the handler runs; 0 for responses that are always small.
     pub(crate) answer_bytes_max: usize,
     /// The resource of the path exists without being created first, so the route never returns 404.
@@ -183,6 +185,7 @@ impl Route {
             summary,
             waits: false,
             health: false,
+            metered: true,
             answer_bytes_max: 0,
             always_there: false,
             retry_safety: RetrySafety::Key,
@@ -212,6 +215,11 @@ impl Route {
     /// Marks a health or metrics route.
     pub(crate) fn health(self) -> Route {
         Route { health: true, ..self }
+    }
+
+    /// Marks a route that a metered principal can use whatever is left of its quota. It costs nothing.
+    pub(crate) fn unmetered(self) -> Route {
+        Route { metered: false, ..self }
     }
 
     /// Marks a route that returns a page of a list.

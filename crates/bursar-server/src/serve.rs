@@ -47,7 +47,8 @@ pub struct Settings {
     pub limits: Limits,
     /// The clock for the expiry of JWTs; default: the system clock.
     pub clock: Option<Arc<dyn Clock>>,
-    /// Quotas for calls by users, agents and viewers; default: no quotas. Operators, admins, workers and monitors are never metered.
+    /// The default quota and the prices of metered callers; default: those of [`MeterSettings`]. If set and `enabled`, calls of
+    /// users, agents and viewers to this server are metered too. Operators, admins, workers and monitors never are.
     pub meter: Option<MeterSettings>,
     /// Proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` headers are trusted.
     pub trusted_proxies: Vec<Network>,

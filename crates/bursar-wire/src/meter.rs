@@ -57,6 +57,45 @@ pub struct QuotaLimitBody {
     pub reason: Option<String>,
 }
 
+/// A charge to the quota of a caller: the body of `POST /v1/meter/check`. Either `cost` or `operation` is required.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct QuotaCheckBody {
+    /// The id of the caller.
+    pub agent_id: String,
+    /// The units to charge.
+    #[serde(default)]
+    pub cost: Option<i64>,
+    /// The request that the caller makes of your API. The prices of the server's configuration tell what it costs.
+    #[serde(default)]
+    pub operation: Option<MeteredOperationBody>,
+}
+
+/// A request of a caller, as far as its price depends on it.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MeteredOperationBody {
+    /// The HTTP method, such as `POST`.
+    pub method: String,
+    /// The path, with its query if a price depends on it: `/claims?lens=trust`.
+    pub path: String,
+    /// The size of the payload in bytes.
+    #[serde(default)]
+    pub payload_bytes: u64,
+}
+
+/// The quota of a caller after a charge that was admitted. A charge that is not admitted is answered with the problem
+/// `quota-exceeded`.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+pub struct QuotaCheckAnswer {
+    /// Whether the quota admits the charge. It is always `true`; a refusal is a problem.
+    pub admitted: bool,
+    /// The units charged; 0 if the path of the operation costs nothing.
+    pub cost: i64,
+    #[serde(flatten)]
+    pub quota: QuotaAnswer,
+}
+
 impl QuotaLimitBody {
     /// Returns the requested limits. `quota` is the default quota, whose first window `limit` uses.
     pub fn limits(&mut self, quota: &[Limit]) -> Result<Vec<Limit>, Problem> {

@@ -9,7 +9,7 @@ import pytest
 from conftest import WAIT, Server, until
 
 from bursar import Client, Happened, Progressed, Ready, errors, etag_of, was_replayed
-from bursar.models import BudgetAnswer
+from bursar.models import BudgetAnswer, MeteredOperationBody
 
 
 def spent(client: Client, scope: str) -> tuple[int, int]:
@@ -71,6 +71,38 @@ def test_a_refusal_has_its_violations(client: Client, name: str) -> None:
     assert (violation["scope"], violation["limit"], violation["requested"]) == (name, 10, 11)
     with pytest.raises(errors.UnknownScope), client.hold(f"{name}-unknown", 1):
         pass
+
+
+def test_a_check_charges_a_callers_quota_once_or_is_refused(client: Client, name: str) -> None:
+    client.meter.set_limit(agent_id=name, limits=[{"amount": 20, "window": "lifetime"}])
+    keyed = client.with_options(key=f"request-{name}")
+    first = keyed.meter.check(agent_id=name, cost=7)
+    assert (first["admitted"], first["cost"], first.get("remaining"), first.get("limit")) == (True, 7, 13, 20)
+    assert was_replayed(keyed.meter.check(agent_id=name, cost=7))
+    operation: MeteredOperationBody = {"method": "POST", "path": "/claims", "payload_bytes": 10}
+    assert client.meter.check(agent_id=name, operation=operation)["cost"] == 1
+    with pytest.raises(errors.QuotaExceeded) as caught:
+        client.meter.check(agent_id=name, cost=13)
+    assert (caught.value.transient, caught.value.retry_after_ms) == (False, None)
+    assert caught.value.violations[0]["kind"] == "limit"
+    # By default a caller has 10,000 units an hour.
+    client.meter.check(agent_id=f"{name}-new", cost=10_000)
+    with pytest.raises(errors.QuotaExceeded) as caught:
+        client.meter.check(agent_id=f"{name}-new", cost=1)
+    assert (caught.value.retry_after_ms or 0) > 0
+    quota = client.meter.quota(agent_id=name)
+    assert (quota["agent_id"], quota.get("used"), quota.get("remaining")) == (name, 8, 12)
+
+
+def test_async_clients_check_quotas_too(server: Server, name: str) -> None:
+    async def run() -> None:
+        async with server.async_client() as client:
+            checked = await asyncio.gather(*(client.meter.check(agent_id=name, cost=2_000) for _ in range(5)))
+            assert sorted(answer.get("remaining", -1) for answer in checked) == [0, 2_000, 4_000, 6_000, 8_000]
+            with pytest.raises(errors.QuotaExceeded):
+                await client.meter.check(agent_id=name, cost=1)
+
+    asyncio.run(run())
 
 
 def test_a_key_repeats_a_write(client: Client, name: str) -> None:

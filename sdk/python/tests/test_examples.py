@@ -92,3 +92,30 @@ def test_metered_api(own_server: Server, monkeypatch: pytest.MonkeyPatch) -> Non
         refused = api.post("/videos", json=video, headers={"customer": "ann"})
         assert refused.status_code == 402
         assert "customer:ann" in refused.json()["detail"]["reason"]
+
+
+def test_quota_api(own_server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BURSAR_SERVER", own_server.url)
+    monkeypatch.setenv("BURSAR_TOKEN", own_server.token)
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    import quota_api  # type: ignore[import-not-found, unused-ignore]  # pyright: ignore[reportMissingImports]
+    from fastapi.testclient import TestClient
+
+    own_server.client().meter.set_limit(agent_id="ann", limits=[{"amount": 15, "window": "lifetime"}])
+    with TestClient(quota_api.app) as api:
+        ann = {"x-agent-id": "ann"}
+        first = api.post("/claims", headers=ann)
+        assert (first.status_code, first.headers["x-quota-remaining"]) == (200, "5")
+        over = api.post("/claims", headers=ann)
+        assert (over.status_code, over.headers.get("retry-after")) == (429, None)
+        assert api.get("/claims", headers=ann).headers["x-quota-remaining"] == "4"
+        assert api.get("/claims", headers={"x-agent-id": "x" * 300}).status_code == 400
+        assert api.get("/livez").status_code == 200
+        # A caller that was never seen gets the default quota; a refusal of it says when to come back.
+        own_server.client().meter.check(agent_id="bob", cost=10_000)
+        hourly = api.get("/claims", headers={"x-agent-id": "bob"})
+        assert hourly.status_code == 429
+        assert int(hourly.headers["retry-after"]) > 0
+        # Without the server, the API stays available.
+        own_server.kill()
+        assert api.get("/claims", headers=ann).status_code == 200

@@ -10,6 +10,7 @@ import {
   InvalidError,
   NotFoundError,
   OverloadedError,
+  QuotaExceededError,
   RefusedError,
   responseMeta,
   UnauthorizedError,
@@ -260,6 +261,25 @@ describe('a real server', () => {
     const [violation] = error.violations;
     assert.ok(violation?.kind === 'limit');
     assert.deepEqual([violation.scope, violation.limit, violation.available, violation.possible], ['small', 10, 10, false]);
+  });
+
+  test('a check charges the quota of a caller once, or is refused', async () => {
+    await bursar.meter.setLimit({ agent_id: 'alice', limits: [{ amount: 20, window: 'lifetime' }] });
+    const check = () => bursar.meter.check({ agent_id: 'alice', cost: 7 }, { idempotencyKey: 'request-7' });
+    const [first, second] = [await check(), await check()];
+    assert.deepEqual([first.admitted, first.cost, first.remaining, first.limit], [true, 7, 13, 20]);
+    assert.deepEqual([second.remaining, responseMeta(second).replayed], [13, true]);
+    const operation = { method: 'POST', path: '/claims', payload_bytes: 10 };
+    assert.equal((await bursar.meter.check({ agent_id: 'alice', operation })).cost, 1);
+    const error = await bursar.meter.check({ agent_id: 'alice', cost: 13 }).catch((error) => error);
+    assert.ok(error instanceof QuotaExceededError, String(error));
+    assert.deepEqual([error.transient, error.violations[0]?.kind, error.retryAfterMs], [false, 'limit', undefined]);
+    // By default a caller has 10,000 units an hour.
+    await bursar.meter.check({ agent_id: 'bob', cost: 10_000 });
+    const over = await bursar.meter.check({ agent_id: 'bob', cost: 1 }).catch((error) => error);
+    assert.ok(over instanceof QuotaExceededError && (over.retryAfterMs ?? 0) > 0, String(over));
+    const quota = await bursar.meter.quota('alice');
+    assert.deepEqual([quota.agent_id, quota.used, quota.remaining], ['alice', 8, 12]);
   });
 
   test('jobs, queues, schedules, grants, journal and credentials', async () => {

@@ -84,3 +84,26 @@ test('express_endpoint', async () => {
   example.child.kill('SIGTERM');
   assert.equal(await example.ended, 0, example.output);
 });
+
+test('express_quota', async () => {
+  await bursar.meter.setLimit({ agent_id: 'quota-1', limits: [{ amount: 15, window: 'lifetime' }] });
+  const example = start('express_quota', { PORT: '0' });
+  const port = await eventually(() => /port: (\d+)/.exec(example.output)?.[1]);
+  const send = (method: string, agent: Record<string, string> = { 'x-agent-id': 'quota-1' }, path = '/claims') =>
+    fetch(`http://127.0.0.1:${port}${path}`, { method, headers: agent });
+  const first = await send('POST');
+  assert.deepEqual([first.status, first.headers.get('x-quota-remaining'), first.headers.get('x-quota-limit')], [200, '5', '15']);
+  const over = await send('POST');
+  assert.deepEqual([over.status, over.headers.get('retry-after')], [429, null]);
+  assert.equal(((await over.json()) as { violations: { available: number }[] }).violations[0]?.available, 5);
+  assert.equal((await send('GET')).headers.get('x-quota-remaining'), '4');
+  assert.equal((await send('GET', {})).status, 401);
+  assert.equal((await send('GET', { 'x-agent-id': 'x'.repeat(300) })).status, 400);
+  assert.equal((await send('GET', {}, '/livez')).status, 200);
+  // A caller that was never seen gets the default quota; a refusal of it says when to come back.
+  await bursar.meter.check({ agent_id: 'quota-2', cost: 10_000 });
+  const hourly = await send('GET', { 'x-agent-id': 'quota-2' });
+  assert.ok(hourly.status === 429 && Number(hourly.headers.get('retry-after')) > 0, `${hourly.status}`);
+  example.child.kill('SIGTERM');
+  assert.equal(await example.ended, 0, example.output);
+});

@@ -1,6 +1,5 @@
 //! `bursar config`.
 
-use bursar::meter::MeterSettings;
 use bursar_wire::problem::Problem;
 use clap::{Args, Subcommand};
 use serde::Serialize;
@@ -52,7 +51,7 @@ fn check(args: Check, global: &GlobalArgs, out: Output) -> Result<(), Problem> {
     let flags = args.flags.with("database", global.database.as_deref());
     let mut loaded = load(global.config.as_deref(), &flags)?;
     loaded.config.server(loaded.config.database.url())?;
-    let mut shown: Vec<SettingAnswer> = settings()
+    let shown: Vec<SettingAnswer> = settings()
         .iter()
         .zip(&loaded.origins)
         .map(|(setting, origin)| SettingAnswer {
@@ -62,12 +61,6 @@ fn check(args: Check, global: &GlobalArgs, out: Output) -> Result<(), Problem> {
             secret: setting.kind.is_secret(),
         })
         .collect();
-    shown.push(SettingAnswer {
-        setting: "meter",
-        value: loaded.config.meter.as_ref().map(quota),
-        from: loaded.meter_origin.to_string(),
-        secret: false,
-    });
     for name in &loaded.unknown {
         out.note(&format!("warning: {name} is set in the environment but is not a setting; it is ignored"));
     }
@@ -80,10 +73,4 @@ fn check(args: Check, global: &GlobalArgs, out: Output) -> Result<(), Problem> {
             |shown: &SettingAnswer| vec![shown.setting.to_owned(), cell(shown.value.as_ref()), shown.from.clone()];
         table(&["SETTING", "VALUE", "FROM"], &shown.iter().map(row).collect::<Vec<_>>())
     })
-}
-
-/// Formats the default quota in the syntax of `--limit`.
-fn quota(meter: &MeterSettings) -> String {
-    let limits: Vec<String> = meter.quota.iter().map(|limit| format!("{}:{}", limit.amount, limit.window)).collect();
-    limits.join(", ")
 }

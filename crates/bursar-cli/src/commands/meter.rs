@@ -1,7 +1,7 @@
 //! `bursar meter`.
 
 use bursar::{Amount, IdempotencyKey, Unit};
-use bursar_wire::meter::{QuotaAnswer, QuotaLimitBody};
+use bursar_wire::meter::{MeteredOperationBody, QuotaAnswer, QuotaCheckBody, QuotaLimitBody};
 use bursar_wire::problem::Problem;
 use bursar_wire::window::LimitBody;
 use clap::{Args, Subcommand};
@@ -19,9 +19,33 @@ pub(crate) enum Meters {
         /// Name of the caller [default: the caller of this command]
         caller: Option<String>,
     },
+    /// Charge a caller's quota if it admits the cost; if not, nothing is charged and the exit code is 3
+    Check(Check),
     /// Give a caller its own limits, instead of the default quota
     #[command(after_help = LIMIT_HELP)]
     Limit(SetLimit),
+}
+
+/// The arguments of `bursar meter check`.
+#[derive(Args)]
+pub(crate) struct Check {
+    /// Name of the caller
+    caller: String,
+    /// Units to charge
+    #[arg(required_unless_present = "path", conflicts_with = "path", value_parser = amount)]
+    cost: Option<Amount>,
+    /// Path of the caller's request, to charge what the prices in the configuration say instead of COST
+    #[arg(long)]
+    path: Option<String>,
+    /// HTTP method of the caller's request
+    #[arg(long, default_value = "GET", requires = "path", conflicts_with = "cost")]
+    method: String,
+    /// Size of the payload of the caller's request, in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 0, requires = "path", conflicts_with = "cost")]
+    payload_bytes: u64,
+    /// Idempotency key: repeating the request with it charges nothing more
+    #[arg(long)]
+    key: Option<IdempotencyKey>,
 }
 
 /// The arguments of `bursar meter limit`.
@@ -47,6 +71,15 @@ pub(crate) struct SetLimit {
 pub(crate) async fn run(args: Meters, context: &Context) -> Result<(), Problem> {
     match args {
         Meters::Show { caller } => show(&*context.client.meter().quota(caller.as_deref()).await?, context),
+        Meters::Check(Check { caller, cost, path, method, payload_bytes, key }) => {
+            let cost = cost.map(|cost| cost.in_unit(&Unit::default())).transpose()?;
+            let operation = path.map(|path| MeteredOperationBody { method, path, payload_bytes });
+            let body = QuotaCheckBody { agent_id: caller, cost, operation };
+            let answer = context.keyed(key).meter().check(&body).await?;
+            context
+                .out
+                .data(&*answer, || format!("charged {}\n{}", Unit::default().format(answer.cost), text(&answer.quota)))
+        }
         Meters::Limit(SetLimit { caller, amount, limits, reason, key }) => {
             // Quotas count units without a name.
             let unit = Unit::default();
@@ -61,18 +94,20 @@ pub(crate) async fn run(args: Meters, context: &Context) -> Result<(), Problem> 
 }
 
 fn show(quota: &QuotaAnswer, context: &Context) -> Result<(), Problem> {
-    context.out.data(quota, || {
-        let unit = Unit::default();
-        let rows = quota.limits.iter().map(|limit| {
-            vec![
-                limit.window.shown(Some(limit.limit)),
-                unit.format(limit.limit),
-                unit.format(limit.used),
-                unit.format(limit.remaining),
-                moment_of_seconds(limit.reset_at, limit.window.zone.as_deref()),
-            ]
-        });
-        let limits = table(&["WINDOW", "LIMIT", "USED", "REMAINING", "RESETS"], &rows.collect::<Vec<_>>());
-        format!("caller  {}\nbudget  {}\n{limits}", quota.agent_id, quota.scope)
-    })
+    context.out.data(quota, || text(quota))
+}
+
+fn text(quota: &QuotaAnswer) -> String {
+    let unit = Unit::default();
+    let rows = quota.limits.iter().map(|limit| {
+        vec![
+            limit.window.shown(Some(limit.limit)),
+            unit.format(limit.limit),
+            unit.format(limit.used),
+            unit.format(limit.remaining),
+            moment_of_seconds(limit.reset_at, limit.window.zone.as_deref()),
+        ]
+    });
+    let limits = table(&["WINDOW", "LIMIT", "USED", "REMAINING", "RESETS"], &rows.collect::<Vec<_>>());
+    format!("caller  {}\nbudget  {}\n{limits}", quota.agent_id, quota.scope)
 }

@@ -16,8 +16,8 @@ use super::{Assignment, Kind, Origin, Setting, problem, read_text, read_value_fi
 #[derive(Default)]
 pub(super) struct FileContents {
     pub(super) assignments: Vec<Assignment>,
-    /// The `[meter]` table, and its origin.
-    pub(super) meter: Option<(MeterSettings, Origin)>,
+    /// The `[meter]` table, and the origins of the settings in it.
+    pub(super) meter: Option<(MeterSettings, Vec<(usize, Origin)>)>,
 }
 
 /// A document of which only `[meter]` is read.
@@ -38,7 +38,7 @@ pub(super) fn read(path: &Path) -> Result<FileContents, Problem> {
     let (mut assignments, mut meter) = (Vec::new(), None);
     for (key, value) in document.get_ref() {
         match value.get_ref() {
-            DeValue::Table(_) if key.get_ref() == "meter" => meter = Some(file.meter(key.span().start)?),
+            DeValue::Table(table) if key.get_ref() == "meter" => meter = Some(file.meter(key.span().start, table)?),
             DeValue::Table(table) => {
                 file.check_table(key)?;
                 for (name, value) in table {
@@ -113,13 +113,20 @@ impl File<'_> {
         Ok(self.assign(setting, text, at, None))
     }
 
-    /// Reads the `[meter]` table, which begins at a byte offset.
-    fn meter(&self, at: usize) -> Result<(MeterSettings, Origin), Problem> {
+    /// Reads the `[meter]` table, which begins at a byte offset. Returns its settings, and the origins of those that have a variable.
+    fn meter(&self, at: usize, table: &DeTable<'_>) -> Result<(MeterSettings, Vec<(usize, Origin)>), Problem> {
         let MeterDocument { meter } = toml::from_str(self.text).map_err(|error| {
             self.error("meter", error.span().map_or(at, |span| span.start), &format!("meter: {}", error.message()))
         })?;
         meter.check().map_err(|error| self.error("meter", at, &format!("meter.{error}")))?;
-        Ok((meter, Origin::File(self.path.to_owned(), self.line(at), None)))
+        let origin_of = |(place, setting): (usize, &Setting)| {
+            let name = setting.name.strip_prefix("meter.")?;
+            let key = table.keys().find(|key| key.get_ref() == name).map(|key| key.span().start);
+            // The table itself enables the meter, unless it says otherwise.
+            let at = key.or_else(|| (name == "enabled").then_some(at))?;
+            Some((place, Origin::File(self.path.to_owned(), self.line(at), None)))
+        };
+        Ok((meter, settings().iter().enumerate().filter_map(origin_of).collect()))
     }
 
     fn check_table(&self, table: &Spanned<Cow<'_, str>>) -> Result<(), Problem> {
@@ -127,7 +134,6 @@ impl File<'_> {
         let mut tables: Vec<&str> =
             settings().iter().filter_map(|setting| Some(setting.name.split_once('.')?.0)).collect();
         tables.dedup();
-        tables.push("meter");
         match tables.contains(&name) {
             true => Ok(()),
             false => {

@@ -3,10 +3,12 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use bursar::Span;
+use bursar::meter::PathPattern;
+use bursar::{Limit, Span};
 use bursar_server::{JwtKey, Network, OPERATOR_BYTES_MIN};
 use tracing_subscriber::filter::Targets;
 
+use super::meter::{read_paths, read_quota, show_paths, show_quota};
 use super::tenant_kept::{self, TenantsKept};
 use super::{Config, Database, Secret};
 
@@ -28,6 +30,10 @@ pub(crate) enum Kind {
     Networks(Field<Vec<Network>>),
     /// Times that the rows of single tenants are kept, separated by commas; the bounds are those of holds, grants and costs.
     TenantsKept { bounds: [(Span, Span); 3], at: Field<TenantsKept> },
+    /// The limits of a quota, separated by commas.
+    Quota(Field<Vec<Limit>>),
+    /// Patterns of paths, separated by commas.
+    Paths(Field<Option<Vec<PathPattern>>>),
     /// Any text.
     Text(Field<Option<String>>),
     /// A public key in PEM.
@@ -72,6 +78,8 @@ impl Kind {
                 *at(config) = networks.collect::<Result<_, _>>().map_err(|_| invalid())?;
             }
             Kind::TenantsKept { bounds, at } => *at(config) = tenant_kept::read(text, *bounds)?,
+            Kind::Quota(at) => *at(config) = read_quota(text)?,
+            Kind::Paths(at) => *at(config) = Some(read_paths(text)?),
             Kind::Text(at) => *at(config) = Some(text.to_owned()),
             Kind::Secret(_) if text.is_empty() => return Err(format!("must be {}", self.allowed())),
             Kind::Secret(at) => *at(config) = Some(Secret::new(text)),
@@ -124,6 +132,8 @@ impl Kind {
             Kind::Networks(at) => at(config).iter().map(Network::to_string).collect::<Vec<_>>().join(", "),
             Kind::TenantsKept { at, .. } if at(config).is_empty() => return None,
             Kind::TenantsKept { at, .. } => tenant_kept::show(at(config)),
+            Kind::Quota(at) => show_quota(at(config)),
+            Kind::Paths(at) => return at(config).as_deref().map(show_paths),
             Kind::Text(at) => return at(config).clone(),
             Kind::PublicKey(at) => return at(config).as_ref().map(|_| "(public key)".to_owned()),
             Kind::Token(at) | Kind::Key(at) | Kind::Secret(at) => {
@@ -148,6 +158,8 @@ impl Kind {
                 "durations by tenant and kind (holds, grants, costs), separated by commas: acme.holds=365d, acme.costs=30d"
                     .to_owned()
             }
+            Kind::Quota(_) => "limits, separated by commas: 10000:hour, 1000000:month@Europe/Berlin".to_owned(),
+            Kind::Paths(_) => "paths, separated by commas: /livez, /docs/{*rest}; `-` for none".to_owned(),
             Kind::Text(_) => "any text".to_owned(),
             Kind::PublicKey(_) => "a PEM public key: RSA with at least 2048 bits, or Ed25519".to_owned(),
             Kind::Token(_) => format!("at least {OPERATOR_BYTES_MIN} characters"),
@@ -171,6 +183,8 @@ impl Kind {
             Kind::Address(_) => "ADDR",
             Kind::Networks(_) => "NETWORKS",
             Kind::TenantsKept { .. } => "TENANT.KIND=DURATION,…",
+            Kind::Quota(_) => "AMOUNT:WINDOW,…",
+            Kind::Paths(_) => "PATHS",
             Kind::Text(_) => "TEXT",
             Kind::PublicKey(_) => "PEM",
             Kind::Token(_) | Kind::Key(_) | Kind::Secret(_) => "SECRET",

@@ -10,6 +10,7 @@ mod flags;
 mod fuzz;
 mod journal;
 mod kind;
+mod meter;
 mod secret;
 mod settings;
 mod tenant_kept;
@@ -19,13 +20,13 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use bursar::meter::MeterSettings;
 use bursar::{Bursar, Options, PostgresOptions, Rules};
 use bursar_server::{JwtKey, JwtRules, Limits, Network, Settings};
 use bursar_wire::problem::Problem;
 
 pub(crate) use self::flags::Flags;
 pub(crate) use self::kind::{Kind, has_password_parameter, split_password};
+use self::meter::Quotas;
 pub(crate) use self::secret::{Database, Secret};
 pub(crate) use self::settings::{Setting, markdown, settings};
 use self::tenant_kept::TenantsKept;
@@ -57,8 +58,7 @@ pub(crate) struct Config {
     pub(crate) rules: Retention,
     pub(crate) blobs: BlobStorage,
     pub(crate) journal: JournalArchive,
-    /// The quotas of callers; `None` disables the meter.
-    pub(crate) meter: Option<MeterSettings>,
+    pub(crate) meter: Quotas,
 }
 
 /// How user tokens (JWTs) are checked.
@@ -180,7 +180,7 @@ impl Default for Config {
             },
             blobs: BlobStorage::default(),
             journal: JournalArchive::default(),
-            meter: None,
+            meter: Quotas::default(),
         }
     }
 }
@@ -259,7 +259,7 @@ impl Config {
             limits: self.limits.clone(),
             trusted_proxies: self.trusted_proxies.clone(),
             clock: None,
-            meter: self.meter.clone(),
+            meter: Some(self.meter.settings()),
             blobs: Some(self.blobs.open(url)?),
             redirect_downloads: self.blobs.redirect,
             login_codes: bursar_server::LoginCodes::default(),
@@ -305,8 +305,6 @@ pub(crate) struct Loaded {
     pub(crate) config: Config,
     /// The origin of each setting, in the order of [`settings`].
     pub(crate) origins: Vec<Origin>,
-    /// The origin of the meter's settings.
-    pub(crate) meter_origin: Origin,
     /// `BURSAR_` variables of the environment that are not settings.
     pub(crate) unknown: Vec<String>,
 }
@@ -332,18 +330,15 @@ pub(crate) fn load(file: Option<&Path>, flags: &Flags) -> Result<Loaded, Problem
 type Variable = (String, Option<String>);
 
 fn load_from(file: Option<&Path>, variables: &[Variable], flags: &Flags) -> Result<Loaded, Problem> {
-    let mut loaded = Loaded {
-        config: Config::default(),
-        origins: vec![Origin::Default; settings().len()],
-        meter_origin: Origin::Default,
-        unknown: Vec::new(),
-    };
+    let mut loaded =
+        Loaded { config: Config::default(), origins: vec![Origin::Default; settings().len()], unknown: Vec::new() };
     let default = Path::new(FILE_DEFAULT);
     if let Some(path) = file.or_else(|| default.is_file().then_some(default)) {
         let file = file::read(path)?;
         file.assignments.into_iter().try_for_each(|assignment| loaded.assign(assignment))?;
-        if let Some((meter, origin)) = file.meter {
-            (loaded.config.meter, loaded.meter_origin) = (Some(meter), origin);
+        if let Some((meter, origins)) = file.meter {
+            loaded.config.meter = Quotas::from(meter);
+            origins.into_iter().for_each(|(setting, origin)| loaded.origins[setting] = origin);
         }
     }
     let (assignments, unknown) = environment(variables)?;

@@ -252,6 +252,31 @@ const SETTINGS: &[Setting] = &[
         millis(HOUR, KEPT_MAX, |c| &mut c.journal.archived_after),
         "age from which rows of the journal are archived",
     ),
+    Setting::new(
+        "meter.enabled",
+        Kind::Bool(|c| &mut c.meter.enabled),
+        "charge users, agents and viewers for their requests to this server; the table [meter] of the file enables it too",
+    ),
+    Setting::new(
+        "meter.quota",
+        Kind::Quota(|c| &mut c.meter.quota),
+        "default quota of each metered caller, also of `/v1/meter/check`; must be the same on all nodes",
+    ),
+    Setting::new(
+        "meter.on_failure",
+        Kind::Choice(["open", "closed"], |c| &mut c.meter.refuse_on_failure),
+        "whether this server serves (open) or refuses (closed) a request whose quota cannot be checked",
+    ),
+    Setting::rare(
+        "meter.patience_ms",
+        millis(1, 600 * SECOND, |c| &mut c.meter.patience),
+        "time to wait for the check of a quota before meter.on_failure applies",
+    ),
+    Setting::rare(
+        "meter.bypass",
+        Kind::Paths(|c| &mut c.meter.bypass),
+        "paths that cost nothing; default: those of health checks, metrics and documentation",
+    ),
     Setting::rare(
         "rules.hold_ttl_ms",
         millis(1, bounds::TTL_MAX.millis().unsigned_abs(), |c| &mut c.rules.hold_ttl),

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use bursar::meter::{MeterSettings, OnFailure};
 use bursar::{Span, Tenant};
 
 use super::*;
@@ -207,17 +208,78 @@ fn the_meter_table_is_read_and_checked() {
         let file = path.display().to_string();
         load_from(Some(&path), &[], &Flags::default()).map_err(|problem| problem.detail.replace(&file, "FILE"))
     };
-    assert!(read("").unwrap().config.meter.is_none(), "the meter is off by default");
-    let loaded = read("listen = \"127.0.0.1:1\"\n[meter]\nquota = [{ amount = 7, window = \"day\" }]\n").unwrap();
-    let quota = loaded.config.meter.as_ref().unwrap().quota.clone();
+    let of = |loaded: &mut Loaded, name| {
+        let (value, from) = shown(loaded, name);
+        (value.unwrap(), from.rsplit('/').next().unwrap().to_owned())
+    };
+    let told = |value: &str, from: &str| (value.to_owned(), from.to_owned());
+    let mut unset = read("").unwrap();
+    assert_eq!(of(&mut unset, "meter.enabled"), told("false", "default"), "the server's meter is off by default");
+    assert_eq!(of(&mut unset, "meter.quota"), told("10000:hour@UTC", "default"));
+    let mut loaded = read("listen = \"127.0.0.1:1\"\n[meter]\nquota = [{ amount = 7, window = \"day\" }]\n").unwrap();
+    assert_eq!(of(&mut loaded, "meter.enabled"), told("true", "bursar.toml:2"), "the table turns it on");
+    assert_eq!(of(&mut loaded, "meter.quota"), told("7:day@UTC", "bursar.toml:3"));
+    assert_eq!(of(&mut loaded, "meter.on_failure"), told("open", "default"));
+    let quota = loaded.config.server("sqlite://bursar.db").unwrap().meter.unwrap().quota;
     assert_eq!((quota.len(), quota[0].amount), (1, 7));
-    assert!(loaded.meter_origin.to_string().ends_with(":2"), "{}", loaded.meter_origin);
-    assert_eq!(loaded.config.server("sqlite://bursar.db").unwrap().meter.unwrap().quota, quota);
+    let mut off = read("[meter]\nenabled = false\n").unwrap();
+    assert_eq!(of(&mut off, "meter.enabled"), told("false", "bursar.toml:2"));
     for (text, expected) in [
         ("[meter]\nquta = []\n", "FILE:2: meter: unknown field `quta`"),
         ("[meter]\npatience_ms = 0\n", "FILE:1: meter.patience_ms: must be from 1 to 600000"),
     ] {
         let problem = read(text).err().unwrap();
         assert!(problem.starts_with(expected), "{problem}");
+    }
+}
+
+#[test]
+fn the_meter_is_set_by_the_environment_and_by_flags() {
+    let folder = Folder::new();
+    let table = "[meter]\npatience_ms = 7\n[meter.costs]\nbase = 3\n[[meter.costs.operations]]\nname = \"a\"\npath = \"/a\"\nbase = 9\n";
+    let path = folder.file("bursar.toml", table);
+    let env = variables(&[
+        ("BURSAR_METER_ENABLED", "false"),
+        ("BURSAR_METER_QUOTA", "50:hour, 1k:month@Europe/Berlin"),
+        ("BURSAR_METER_BYPASS", "/v1/jobs/{*rest},/livez"),
+        ("BURSAR_METER_ON_FAILURE", "open"),
+    ]);
+    let flags = Flags::default().with("meter.on_failure", Some("closed"));
+    let mut loaded = load_from(Some(&path), &env, &flags).unwrap();
+    for (name, value, from) in [
+        ("meter.enabled", "false", "BURSAR_METER_ENABLED"),
+        ("meter.quota", "50:hour@UTC, 1000:month@Europe/Berlin", "BURSAR_METER_QUOTA"),
+        ("meter.on_failure", "closed", "--meter-on-failure"),
+        ("meter.bypass", "/v1/jobs/{*rest}, /livez", "BURSAR_METER_BYPASS"),
+    ] {
+        assert_eq!(shown(&mut loaded, name), (Some(value.to_owned()), from.to_owned()), "{name}");
+    }
+    let meter = loaded.config.server("sqlite://bursar.db").unwrap().meter.unwrap();
+    meter.check().unwrap();
+    assert_eq!((meter.enabled, meter.on_failure, meter.patience_ms), (false, OnFailure::Closed, 7));
+    // Prices stay those of the file.
+    assert_eq!((meter.costs.base, meter.costs.operations[0].base), (3, 9));
+    assert!(meter.bypass.iter().any(|pattern| pattern.matches("/v1/jobs/1")) && meter.bypass.len() == 2);
+    let mut none = load_from(None, &variables(&[("BURSAR_METER_BYPASS", "-")]), &Flags::default()).unwrap();
+    assert_eq!(shown(&mut none, "meter.bypass").0, Some("-".to_owned()));
+    assert!(none.config.meter.settings().bypass.is_empty());
+    assert_eq!(shown(&mut load_from(None, &[], &Flags::default()).unwrap(), "meter.bypass").0, None);
+    assert_eq!(Config::default().meter.settings().bypass, MeterSettings::default().bypass);
+    for (name, value, expected) in [
+        ("QUOTA", "many", "BURSAR_METER_QUOTA: meter.quota has \"many\": "),
+        ("QUOTA", "5:fortnight", "BURSAR_METER_QUOTA: meter.quota has \"5:fortnight\": "),
+        ("QUOTA", "5:day,6:day", "BURSAR_METER_QUOTA: meter.quota is \"5:day,6:day\": "),
+        ("QUOTA", ",", "BURSAR_METER_QUOTA: meter.quota is \",\": quota: limits must not be empty"),
+        ("BYPASS", "livez", "BURSAR_METER_BYPASS: meter.bypass is refused: the path \"livez\" must begin with a slash"),
+        ("ON_FAILURE", "maybe", "BURSAR_METER_ON_FAILURE: meter.on_failure is \"maybe\"; it must be open or closed"),
+        (
+            "PATIENCE_MS",
+            "0",
+            "BURSAR_METER_PATIENCE_MS: meter.patience_ms is \"0\"; it must be milliseconds from 1 to 600000",
+        ),
+    ] {
+        let env = variables(&[(&format!("BURSAR_METER_{name}"), value)]);
+        let detail = load_from(None, &env, &Flags::default()).unwrap_err().detail;
+        assert!(detail.starts_with(expected), "{detail}");
     }
 }

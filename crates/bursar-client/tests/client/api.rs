@@ -9,6 +9,7 @@ use bursar_client::wire::bulk::{EditBody, EditManyBody, FilterBody, MoveManyBody
 use bursar_client::wire::credential::{KeyBody, RotateBody, WorkerBody};
 use bursar_client::wire::grant::MintBody;
 use bursar_client::wire::job::LeasedAnswer;
+use bursar_client::wire::meter::{MeteredOperationBody, QuotaCheckBody, QuotaLimitBody};
 use bursar_client::wire::namespace::NamespaceBody;
 use bursar_client::wire::queue::QueueBody;
 use bursar_client::wire::role::Role;
@@ -41,6 +42,29 @@ async fn budget(client: &Client, name: &str) {
     let budget = Budget::new([Limit::new(100, "day".parse().unwrap())]);
     let made = client.budgets().define(&scope(name), &BudgetBody::from(&budget)).await.unwrap();
     assert_eq!(made.balances[0].remaining, Some(100));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_callers_quota_is_checked_read_and_limited() {
+    let mut server = TestServer::sqlite().await;
+    let client = server.client();
+    let limits = Some(vec![(&Limit::new(20, "lifetime".parse().unwrap())).into()]);
+    let limit = QuotaLimitBody { agent_id: "bob".into(), limit: None, limits, reason: None };
+    client.meter().set_limit(&limit).await.unwrap();
+    let cost = |cost| QuotaCheckBody { agent_id: "bob".into(), cost: Some(cost), operation: None };
+    let checked = client.key("once".try_into().unwrap()).meter().check(&cost(7)).await.unwrap();
+    assert!((checked.admitted, checked.is_replayed()) == (true, false));
+    assert_eq!((checked.cost, checked.quota.tightest.as_ref().unwrap().remaining), (7, 13));
+    let again = client.key("once".try_into().unwrap()).meter().check(&cost(7)).await.unwrap();
+    assert!(again.is_replayed());
+    let operation = MeteredOperationBody { method: "POST".into(), path: "/claims".into(), payload_bytes: 0 };
+    let priced = QuotaCheckBody { agent_id: "bob".into(), cost: None, operation: Some(operation) };
+    assert_eq!(client.meter().check(&priced).await.unwrap().cost, 1);
+    let over = client.meter().check(&cost(13)).await.unwrap_err();
+    assert_eq!((over.kind(), over.is_transient()), (Some(Kind::QuotaExceeded), false));
+    let quota = client.meter().quota(Some("bob")).await.unwrap();
+    assert_eq!((quota.agent_id.as_str(), quota.tightest.as_ref().unwrap().used), ("bob", 8));
+    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

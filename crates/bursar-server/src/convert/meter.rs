@@ -3,7 +3,7 @@
 use bursar::Time;
 use bursar::meter::{LimitStanding, Standing, unix_seconds};
 
-use crate::wire::meter::{QuotaAnswer, QuotaLimitAnswer};
+use crate::wire::meter::{QuotaAnswer, QuotaCheckAnswer, QuotaLimitAnswer};
 use crate::wire::window::WindowFields;
 
 /// Returns the quota of a caller.
@@ -14,6 +14,11 @@ pub fn quota_answer(standing: &Standing) -> QuotaAnswer {
         tightest: standing.tightest().map(quota_limit_answer),
         limits: standing.limits.iter().map(quota_limit_answer).collect(),
     }
+}
+
+/// Returns the answer to a charge of `cost` units that was admitted.
+pub fn quota_check_answer(standing: &Standing, cost: i64) -> QuotaCheckAnswer {
+    QuotaCheckAnswer { admitted: true, cost, quota: quota_answer(standing) }
 }
 
 fn quota_limit_answer(limit: &LimitStanding) -> QuotaLimitAnswer {

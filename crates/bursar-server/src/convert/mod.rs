@@ -15,6 +15,7 @@
 //! | [`Attempt`](bursar::Attempt) | [`AttemptAnswer`](crate::wire::job::AttemptAnswer) | [`attempt_answer`] |
 //! | [`QueueFigures`](bursar::QueueFigures) | [`QueueAnswer`](crate::wire::queue::QueueAnswer) | [`queue_answer`] |
 //! | [`Standing`](bursar::meter::Standing) | [`QuotaAnswer`](crate::wire::meter::QuotaAnswer) | [`quota_answer`] |
+//! | [`Standing`](bursar::meter::Standing) | [`QuotaCheckAnswer`](crate::wire::meter::QuotaCheckAnswer) | [`quota_check_answer`] |
 //! | [`Report`](bursar::Report) | [`VerifyAnswer`](crate::wire::report::VerifyAnswer) | [`verify_answer`] |
 //! | [`Cost`](bursar::Cost) | [`DayCostAnswer`](crate::wire::report::DayCostAnswer) | [`day_cost_answer`] |
 //! | [`HeldSum`](bursar::HeldSum) | [`HeldAnswer`](crate::wire::report::HeldAnswer) | [`held_answer`] |
@@ -47,6 +48,6 @@ pub use self::credential::issued_answer;
 pub use self::event::event_answer;
 pub use self::grant::minted_answer;
 pub use self::job::{attempt_answer, job_filter};
-pub use self::meter::quota_answer;
+pub use self::meter::{quota_answer, quota_check_answer};
 pub use self::queue::queue_answer;
 pub use self::report::{day_cost_answer, dead_group_answer, held_answer, verify_answer};

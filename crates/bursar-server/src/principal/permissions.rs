@@ -57,6 +57,8 @@ actions! {
     BudgetsWrite = "budgets.write"            [Y, Y, N, N, N, N, N];
     /// Submit commands; place and settle holds.
     CommandsSubmit = "commands.submit"        [Y, Y, Y, Y, N, G, N];
+    /// Charge the quota of a caller.
+    MeterCheck = "meter.check"                [Y, Y, Y, Y, N, G, N];
     /// Read commands and holds.
     CommandsRead = "commands.read"            [Y, Y, Y, Y, Y, N, N];
     /// Create and revoke grants.

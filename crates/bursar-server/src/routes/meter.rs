@@ -1,7 +1,8 @@
 //! `/v1/meter`: the quotas of callers.
 
-use axum::http::Method;
-use bursar::meter::{AgentId, BadCaller, Caller, Meter};
+use axum::http::request::Parts;
+use axum::http::{self, Method};
+use bursar::meter::{AgentId, BadCaller, Caller, Meter, Once};
 use bursar::{Error, IfMatch, Op, Refusal, Request};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -9,17 +10,25 @@ use serde_json::json;
 
 use crate::call::{Call, Input, NoFields};
 use crate::convert;
-use crate::metering;
+use crate::metering::{self, QuotaRefusal};
 use crate::principal::permissions::Action;
 use crate::reply::Reply;
 use crate::route::Route;
-use crate::wire::meter::{QuotaAnswer, QuotaLimitBody};
+use crate::wire::meter::{MeteredOperationBody, QuotaAnswer, QuotaCheckAnswer, QuotaCheckBody, QuotaLimitBody};
 use crate::wire::problem::Problem;
 
-/// A quota is stored as a budget, so its routes need the permissions of budgets.
+/// A quota is stored as a budget, so reading it and setting its limits needs the permissions of budgets.
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::new(Method::GET, "/v1/meter/quota", Action::BudgetsRead, "Get the quota of a caller", show),
+        Route::new(Method::GET, "/v1/meter/quota", Action::BudgetsRead, "Get the quota of a caller", show).unmetered(),
+        Route::new(
+            Method::POST,
+            "/v1/meter/check",
+            Action::MeterCheck,
+            "Charge a caller's quota if it admits the cost",
+            check,
+        )
+        .example(json!({ "agent_id": "0a".repeat(32), "cost": 11 })),
         Route::new(Method::POST, "/v1/meter/quota/limit", Action::BudgetsWrite, "Set the limits of one caller", limit)
             .takes_if_match()
             .example(json!({ "agent_id": "0a".repeat(32), "limit": 50_000, "reason": "paid plan" })),
@@ -39,7 +48,59 @@ async fn show(input: Input<(), QuotaQuery>) -> Result<Reply<QuotaAnswer>, Proble
         Some(id) => named(id)?,
         None => metering::caller(&input.call.principal),
     };
-    standing(&meter(&input.call), &caller).await
+    standing(&input.call, &meter(&input.call), &caller).await
+}
+
+async fn check(input: Input<(), NoFields, QuotaCheckBody>) -> Result<Reply<QuotaCheckAnswer>, Problem> {
+    let Input { call, body, .. } = input;
+    let (meter, caller) = (meter(&call), named(&body.agent_id)?);
+    let cost = match (body.cost, &body.operation) {
+        (Some(cost), None) if cost < 0 => return Err(Problem::invalid("cost".into(), "cost must not be negative")),
+        (Some(cost), None) => Some(cost),
+        (None, Some(operation)) => meter.cost_of(&head(operation)?, operation.payload_bytes),
+        _ => return Err(Problem::invalid("cost".into(), "cost or operation must be given, and not both")),
+    };
+    let Some(cost) = cost else {
+        // The path of the operation costs nothing, so nothing is recorded either.
+        let standing = meter.status(&caller).await?;
+        call.report_quota(&standing);
+        return Ok(Reply::new(convert::quota_check_answer(&standing, 0)));
+    };
+    let admission = match call.key.clone() {
+        Some(key) => {
+            let recorded = meter.check_and_record_once(&caller, cost, Once::new(key).asked(&body)).await?;
+            recorded.map(|recorded| (recorded.standing, recorded.replayed))
+        }
+        None => meter.check_and_record(&caller, cost).await?.map(|standing| (standing, false)),
+    };
+    match admission {
+        Ok((standing, replayed)) => {
+            call.report_quota(&standing);
+            Ok(Reply::new(convert::quota_check_answer(&standing, cost)).replayed(replayed))
+        }
+        Err(exceeded) => {
+            let QuotaRefusal { problem, standing } = exceeded.into();
+            standing.inspect(|standing| call.report_quota(standing));
+            Err(problem)
+        }
+    }
+}
+
+/// Returns the head of the request that an operation describes.
+fn head(operation: &MeteredOperationBody) -> Result<Parts, Problem> {
+    let MeteredOperationBody { method, path, .. } = operation;
+    let bad = |field: &str, problem: &str| {
+        Problem::invalid(format!("operation.{field}"), format!("operation.{field} {problem}"))
+    };
+    let is_method = |method: &&Method| !method.as_str().bytes().any(|byte| byte.is_ascii_lowercase());
+    let method = Method::from_bytes(method.as_bytes()).ok();
+    let method =
+        method.as_ref().filter(is_method).ok_or_else(|| bad("method", "must be an HTTP method such as GET or POST"))?;
+    let target = http::Request::builder().method(method).uri(path).body(());
+    let request = target.ok().filter(|_| path.starts_with('/'));
+    let request = request
+        .ok_or_else(|| bad("path", "must be a path that begins with a slash, percent-encoded as it was sent"))?;
+    Ok(request.into_parts().0)
 }
 
 /// Maximum number of attempts when concurrent requests change the same budget.
@@ -63,7 +124,7 @@ async fn limit(input: Input<(), NoFields, QuotaLimitBody>) -> Result<Reply<Quota
             Err(Error::Refused(Refusal::Changed { .. })) if call.if_match.is_none() && attempts < ATTEMPTS_MAX => {}
             done => {
                 let replayed = done?.replayed;
-                return Ok(standing(&meter, &caller).await?.replayed(replayed));
+                return Ok(standing(&call, &meter, &caller).await?.replayed(replayed));
             }
         }
     }
@@ -74,8 +135,10 @@ fn meter(call: &Call) -> Meter {
     call.app.metering.meter.in_context(call.context.clone())
 }
 
-async fn standing(meter: &Meter, caller: &Caller) -> Result<Reply<QuotaAnswer>, Problem> {
-    Ok(Reply::new(convert::quota_answer(&meter.status(caller).await?)))
+async fn standing(call: &Call, meter: &Meter, caller: &Caller) -> Result<Reply<QuotaAnswer>, Problem> {
+    let standing = meter.status(caller).await?;
+    call.report_quota(&standing);
+    Ok(Reply::new(convert::quota_answer(&standing)))
 }
 
 /// Parses the id of a caller. An agent id is normalized, so upper and lower case name the same caller.

@@ -6,6 +6,7 @@ mod authentication;
 mod authorization;
 mod blob_bytes;
 mod blobs;
+mod checks;
 mod client;
 mod dashboard;
 mod database_failures;

@@ -1,10 +1,11 @@
 //! Quotas over HTTP, and quotas on calls to the server itself.
 
 use bursar::meter::MeterSettings;
-use bursar_server::{Server, Settings, StartError};
+use bursar_server::{Role, Server, Settings, StartError};
 use serde_json::{Value, json};
 
-use crate::client::send;
+use crate::client::{Response, send};
+use crate::permissions::user;
 use crate::test_server::{OPERATOR, TestServer, on_both_engines};
 
 on_both_engines!(a_quota_is_read_and_changed, a_quota_belongs_to_its_tenant, without_a_meter_nothing_is_metered);
@@ -125,6 +126,15 @@ async fn callers_of_the_server_have_quotas(server: TestServer) {
     let violation = &over.json()["violations"][0];
     assert_eq!((&violation["scope"], &violation["limit"]), (&json!("agent:user:user of acme"), &json!(5)));
     assert_eq!(over.header("x-quota-remaining"), Some("0"));
+    // An exhausted caller can still read its quota, which costs nothing.
+    for _ in 0..3 {
+        let own = server.call_as(&user, "GET", "/v1/meter/quota", Value::Null).await.is(200);
+        assert_eq!(own.header("x-quota-remaining"), Some("0"));
+        let own = own.json();
+        assert_eq!((&own["agent_id"], &own["used"]), (&json!("user:user of acme"), &json!(5)));
+        assert_eq!((&own["limit"], &own["remaining"]), (&json!(5), &json!(0)));
+        assert_eq!(own["reset_at"], reported_reset(&over));
+    }
     // Each caller has its own quota, and public routes are free.
     server.call_as(&agent, "GET", "/v1/budgets", Value::Null).await.is(200);
     server.call_as(&user, "GET", "/livez", Value::Null).await.is(200);
@@ -149,12 +159,17 @@ async fn callers_of_the_server_have_quotas(server: TestServer) {
     let body = json!({ "agent_id": "user:user of acme", "limit": 100 });
     server.call_with(OPERATOR, &[("Bursar-Tenant", "acme")], "POST", "/v1/meter/quota/limit", body).await.is(200);
     let own = server.call_as(&user, "GET", "/v1/meter/quota", Value::Null).await.is(200).json();
-    assert_eq!((&own["agent_id"], &own["used"]), (&json!("user:user of acme"), &json!(6)));
+    assert_eq!((&own["used"], &own["remaining"]), (&json!(5), &json!(95)));
     let metrics = server.call("GET", "/metrics", Value::Null).await.is(200).text;
-    for line in ["bursar_meter_admitted_total 9", "bursar_meter_exceeded_total 2", "bursar_meter_failed_open_total 0"] {
+    for line in ["bursar_meter_admitted_total 8", "bursar_meter_exceeded_total 2", "bursar_meter_failed_open_total 0"] {
         assert!(metrics.lines().any(|known| known == line), "{line}\n{metrics}");
     }
     server.stop().await;
+}
+
+/// Returns when the quota resets that an answer reports in its headers.
+fn reported_reset(answer: &Response) -> Value {
+    json!(answer.header("x-quota-reset").unwrap().parse::<i64>().unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -165,6 +180,45 @@ async fn callers_of_the_server_have_quotas_on_sqlite() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn callers_of_the_server_have_quotas_on_postgres() {
     callers_of_the_server_have_quotas(metered(&bursar_testkit::fresh_database()).await).await;
+}
+
+/// A database that cannot be used: the server's own meter follows its setting, and a check leaves the decision to its caller.
+async fn a_quota_that_cannot_be_checked(url: impl Fn() -> String) {
+    for (on_failure, status) in [("open", 200), ("closed", 503)] {
+        let text = format!("on_failure = '{on_failure}'\npatience_ms = 120000");
+        let meter = Some(MeterSettings::from_toml(&text).unwrap());
+        let server = TestServer::on(&url(), Settings { meter, ..Settings::default() }).await;
+        // A signed token and this route need no database.
+        let ann = user("acme", Role::User);
+        let paid = server.call_as(&ann, "GET", "/v1/whoami", Value::Null).await.is(200);
+        assert_eq!(paid.header("x-quota-remaining"), Some("9999"));
+        server.bursar.clone().close().await;
+        let failed = server.call_as(&ann, "GET", "/v1/whoami", Value::Null).await.is(status);
+        assert_eq!(failed.header("x-quota-remaining"), None);
+        assert_eq!(failed.header("retry-after"), (status == 503).then_some("1"));
+        for (method, path, body) in [
+            ("POST", "/v1/meter/check", json!({ "agent_id": "bob", "cost": 1 })),
+            ("GET", "/v1/meter/quota", Value::Null),
+        ] {
+            let unchecked = server.call(method, path, body).await.is(503);
+            assert_eq!(
+                (unchecked.problem().as_str(), unchecked.header("x-quota-limit")),
+                ("unavailable", None),
+                "{path}"
+            );
+        }
+        server.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_quota_that_cannot_be_checked_on_sqlite() {
+    a_quota_that_cannot_be_checked(|| "sqlite::memory:".into()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_quota_that_cannot_be_checked_on_postgres() {
+    a_quota_that_cannot_be_checked(bursar_testkit::fresh_database).await;
 }
 
 #[tokio::test]

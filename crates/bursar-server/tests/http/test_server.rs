@@ -84,7 +84,8 @@ impl TestServer {
         TestServer::serve(Bursar::open(url).await.unwrap(), settings).await
     }
 
-    async fn serve(bursar: Bursar, settings: Settings) -> TestServer {
+    /// Starts a server on an open database with these settings.
+    pub(crate) async fn serve(bursar: Bursar, settings: Settings) -> TestServer {
         let settings = Settings {
             operator_token: Some(OPERATOR.into()),
             jwt_keys: vec![JwtKey::secret(SECRET).unwrap()],

@@ -2,11 +2,13 @@
 
 use bursar_core::budget::{Budget, Limit};
 use bursar_core::context::Actor;
+use bursar_core::name::IdempotencyKey;
 use bursar_core::refusal::Refusal;
-use bursar_core::request::{Actual, Fingerprint, IfMatch, Op, Request};
+use bursar_core::request::{Actual, Fingerprint, IfMatch, Op, Part, Request};
 use http::request::Parts;
+use serde::Serialize;
 
-use crate::api::command::CommandBuilder;
+use crate::api::command::{CommandBuilder, Receipt};
 use crate::api::held::{Held, NotSettled};
 use crate::error::Error;
 use crate::meter::Meter;
@@ -27,6 +29,26 @@ impl Meter {
         let submitted = self.charge(caller, units).submit().await;
         let posted = self.admission(caller, submitted)?;
         Ok(posted.map(|receipt| Standing::of_charges(caller, &receipt.done.posted, receipt.command.at())))
+    }
+
+    /// Charges like [`Meter::check_and_record`], at most once for an idempotency key: a retry with the same key gets the
+    /// first answer and charges nothing. A refusal is not recorded, so a retry after it is checked again.
+    pub async fn check_and_record_once(
+        &self,
+        caller: &Caller,
+        units: i64,
+        once: Once,
+    ) -> Result<Admission<Recorded>, Error> {
+        // A retry names the same charge even if the default quota, which is part of the command, has changed since.
+        let whole = once.asked.unwrap_or_else(|| Fingerprint::of(&(caller.scope(), units)));
+        let part = Some(Part { number: 0, whole, more: false });
+        let request = self.charge(caller, units).into_request()?;
+        let request = Request { idempotency_key: Some(once.key), part, ..request };
+        let submitted = self.bursar.request(request).await.map(Receipt::from);
+        Ok(self.admission(caller, submitted)?.map(|receipt| Recorded {
+            standing: Standing::of_charges(caller, &receipt.done.posted, receipt.command.at()),
+            replayed: receipt.replayed,
+        }))
     }
 
     /// Holds `estimate` units of a caller's quota if it leaves that many. [`Reserved::settle`] then charges the actual
@@ -108,6 +130,36 @@ impl Meter {
 /// The most attempts to define a budget that other requests change at the same time.
 const DEFINITIONS_MAX: usize = 10;
 
+/// The idempotency key of a charge, and what was asked for with it.
+#[derive(Clone, Debug)]
+pub struct Once {
+    key: IdempotencyKey,
+    /// The digest of what was asked for; by default that of the caller and the units.
+    asked: Option<Fingerprint>,
+}
+
+impl Once {
+    /// Charges once for this key. Using it again for another caller or other units is refused as a conflict.
+    pub fn new(key: IdempotencyKey) -> Once {
+        Once { key, asked: None }
+    }
+
+    /// Sets what the key stands for, such as the body of a request. Use this if the units follow from settings, so that a
+    /// retry after a change of prices is still a retry.
+    pub fn asked(self, request: &impl Serialize) -> Once {
+        Once { asked: Some(Fingerprint::of(request)), ..self }
+    }
+}
+
+/// A charge with an idempotency key that was admitted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    /// What was left of the caller's quota after the charge.
+    pub standing: Standing,
+    /// Whether this is the answer to an earlier charge with the same key. Nothing was charged now.
+    pub replayed: bool,
+}
+
 /// Units of a caller's quota that are held until the actual cost is known.
 ///
 /// If it is dropped without being settled, a background task charges the estimate in full.
@@ -164,15 +216,25 @@ impl Meter {
         }
     }
 
+    /// Returns the units that a request with this head and payload costs; `None` if its path is in the setting `bypass`.
+    /// For a two-phase operation this is the estimate.
+    pub fn cost_of(&self, head: &Parts, payload_bytes: u64) -> Option<i64> {
+        (!self.is_free(head)).then(|| self.inner.settings.costs.price(head).with_payload(payload_bytes))
+    }
+
     /// Returns whether a request costs nothing, because of its path or because the meter is off; counts it if so.
     pub(crate) fn bypasses(&self, head: &Parts) -> bool {
-        let settings = &self.inner.settings;
-        let path = head.uri.path();
-        let bypassed = !settings.enabled || settings.bypass.iter().any(|pattern| pattern.matches(path));
+        let bypassed = !self.inner.settings.enabled || self.is_free(head);
         if bypassed {
             count(&self.inner.counters.bypassed);
         }
         bypassed
+    }
+
+    /// Returns whether the path of a request is in the setting `bypass`.
+    fn is_free(&self, head: &Parts) -> bool {
+        let path = head.uri.path();
+        self.inner.settings.bypass.iter().any(|pattern| pattern.matches(path))
     }
 }
 

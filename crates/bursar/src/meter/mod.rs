@@ -42,7 +42,7 @@ use bursar_core::budget::Budget;
 use bursar_core::context::Context;
 use bursar_store::{Clock, SystemClock};
 
-pub use crate::meter::admit::{Admission, ChargeOutcome, Reserved};
+pub use crate::meter::admit::{Admission, ChargeOutcome, Once, Recorded, Reserved};
 pub use crate::meter::body::{CountedBody, MeteredBody};
 pub use crate::meter::caller::{
     AGENT_ID, AgentId, ApiKey, BadCaller, Caller, ClientIp, FromExtension, FromHeader, Identify, SCOPE_PREFIX,

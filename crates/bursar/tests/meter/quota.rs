@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use axum::body::Body;
-use bursar::{Context, Event, Limit, Span, Stream, Tenant};
+use bursar::meter::{Meter, Once};
+use bursar::{Context, Error, Event, IdempotencyKey, Limit, Refusal, Span, Stream, Tenant};
 
 use crate::app::{App, START, caller, hourly, key, on_both_engines, request};
 
@@ -13,6 +14,7 @@ on_both_engines! {
     a_request_beyond_the_quota_is_neither_served_nor_charged,
     concurrent_requests_never_exceed_a_quota,
     the_first_charge_defines_the_budget_once,
+    a_charge_with_a_key_is_made_once,
     all_limits_must_admit_and_the_tightest_is_reported,
     a_callers_own_limit_overrides_the_quota,
     a_new_quota_applies_to_callers_without_their_own_limit,
@@ -172,6 +174,32 @@ async fn two_nodes_never_exceed_a_quota_that_both_define() {
     }
     other.bursar.close().await;
     one.books_are_right().await;
+}
+
+async fn a_charge_with_a_key_is_made_once(url: String) {
+    let app = App::open(url, 100).await;
+    let charge = async |units: i64, name: &str| {
+        let once = Once::new(IdempotencyKey::new(name).unwrap());
+        app.meter.check_and_record_once(&caller(1), units, once).await
+    };
+    let first = charge(30, "a").await.unwrap().unwrap();
+    assert_eq!((first.replayed, first.standing.limits[0].remaining), (false, 70));
+    app.meter.check_and_record(&caller(1), 5).await.unwrap().unwrap();
+    let again = charge(30, "a").await.unwrap().unwrap();
+    assert!(again.replayed);
+    assert_eq!(again.standing, first.standing, "a retry gets the first answer");
+    assert!(matches!(charge(31, "a").await, Err(Error::Refused(Refusal::KeyReused { .. }))));
+    // The default quota may change between a request and its retry.
+    let other = Meter::builder(app.bursar.clone()).set(|settings| settings.quota = hourly(90)).build().unwrap();
+    let once = Once::new(IdempotencyKey::new("a").unwrap());
+    assert!(other.check_and_record_once(&caller(1), 30, once).await.unwrap().unwrap().replayed);
+    // A refusal is not recorded.
+    let over = charge(80, "b").await.unwrap().unwrap_err();
+    assert_eq!(over.standing.limits[0].remaining, 65);
+    app.meter.set_limit(&caller(1), hourly(200)).await.unwrap();
+    assert_eq!(charge(80, "b").await.unwrap().unwrap().standing.limits[0].remaining, 85);
+    assert_eq!(app.spent(1).await, (115, 0));
+    app.books_are_right().await;
 }
 
 async fn all_limits_must_admit_and_the_tightest_is_reported(url: String) {

@@ -425,6 +425,10 @@ class MeterCalls:
     """Builds the calls of `meter`."""
 
     @staticmethod
+    def check(**body: Unpack[models.QuotaCheckBody]) -> Call[models.QuotaCheckAnswer]:
+        return Call("POST", path("v1", "meter", "check"), body=body)
+
+    @staticmethod
     def quota(*, agent_id: str | None = None) -> Call[models.QuotaAnswer]:
         return Call("GET", path("v1", "meter", "quota"), query=query({"agent_id": agent_id}))
 
@@ -1695,6 +1699,10 @@ class Meter:
     def __init__(self, sender: SyncSender) -> None:
         self._sender = sender
 
+    def check(self, **body: Unpack[models.QuotaCheckBody]) -> models.QuotaCheckAnswer:
+        """Charge a caller's quota if it admits the cost."""
+        return self._sender.send(MeterCalls.check(**body))
+
     def quota(self, *, agent_id: str | None = None) -> models.QuotaAnswer:
         """Get the quota of a caller."""
         return self._sender.send(MeterCalls.quota(agent_id=agent_id))
@@ -1709,6 +1717,10 @@ class AsyncMeter:
 
     def __init__(self, sender: AsyncSender) -> None:
         self._sender = sender
+
+    async def check(self, **body: Unpack[models.QuotaCheckBody]) -> models.QuotaCheckAnswer:
+        """Charge a caller's quota if it admits the cost."""
+        return await self._sender.send(MeterCalls.check(**body))
 
     async def quota(self, *, agent_id: str | None = None) -> models.QuotaAnswer:
         """Get the quota of a caller."""

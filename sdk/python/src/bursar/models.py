@@ -1220,6 +1220,17 @@ class LinkInfo(TypedDict):
     """`good`, `expired` or `revoked`."""
 
 
+class MeteredOperationBody(TypedDict):
+    """A request of a caller, as far as its price depends on it."""
+
+    method: str
+    """The HTTP method, such as `POST`."""
+    path: str
+    """The path, with its query if a price depends on it: `/claims?lens=trust`."""
+    payload_bytes: NotRequired[int]
+    """The size of the payload in bytes."""
+
+
 class MintBody(TypedDict):
     """A grant to create."""
 
@@ -1754,6 +1765,52 @@ class QuotaAnswer(TypedDict):
     """The start of the window, in seconds since 1970; `null` if the window has no start."""
     zone: NotRequired[str | None]
     """The time zone of a calendar window."""
+
+
+class QuotaCheckAnswer(TypedDict):
+    """The quota of a caller after a charge that was admitted. A charge that is not admitted is answered with the problem `quota-exceeded`."""
+
+    admitted: bool
+    """Whether the quota admits the charge. It is always `true`; a refusal is a problem."""
+    agent_id: str
+    """The id of the caller."""
+    cost: int
+    """The units charged; 0 if the path of the operation costs nothing."""
+    length_ms: NotRequired[int | None]
+    """The length of a `rolling` window or the refill period of a `bucket`, in milliseconds."""
+    limit: NotRequired[int]
+
+    limits: list[QuotaLimitAnswer]
+    """All limits of the caller."""
+    refill: NotRequired[int | None]
+    """The units that a `bucket` regains in `length_ms`."""
+    remaining: NotRequired[int]
+    """The units that are left."""
+    reset_at: NotRequired[int | None]
+    """When the whole limit is available again if nothing more is spent, in seconds since 1970; `null`: never."""
+    scope: str
+    """The scope that is charged for the caller."""
+    used: NotRequired[int]
+    """The units posted and held."""
+    week_start: NotRequired[Weekday | None]
+    """The first day of a `week`."""
+    window: NotRequired[str]
+    """`lifetime`, `rolling`, `bucket`, `hour`, `day`, `week`, `month` or `year`."""
+    window_start: NotRequired[int | None]
+    """The start of the window, in seconds since 1970; `null` if the window has no start."""
+    zone: NotRequired[str | None]
+    """The time zone of a calendar window."""
+
+
+class QuotaCheckBody(TypedDict):
+    """A charge to the quota of a caller: the body of `POST /v1/meter/check`. Either `cost` or `operation` is required."""
+
+    agent_id: str
+    """The id of the caller."""
+    cost: NotRequired[int | None]
+    """The units to charge."""
+    operation: NotRequired[MeteredOperationBody | None]
+    """The request that the caller makes of your API. The prices of the server's configuration tell what it costs."""
 
 
 class QuotaLimitAnswer(TypedDict):

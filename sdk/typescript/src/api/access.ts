@@ -9,6 +9,8 @@ import type {
   MintBody,
   MintedAnswer,
   QuotaAnswer,
+  QuotaCheckAnswer,
+  QuotaCheckBody,
   QuotaLimitBody,
   RotateBody,
   WorkerBody,
@@ -81,6 +83,12 @@ export type Workers = Credentials<WorkerBody>;
 
 /** The calls for the quotas of an API's callers. */
 export class Meter extends Resource {
+  /** Charges the quota of a caller if it admits the cost. If it does not, nothing is charged, and a `QuotaExceededError` says in
+   * `retryAfterMs` when there may be room. Retries of the client charge nothing more. */
+  check(check: QuotaCheckBody, options?: CallOptions): Promise<QuotaCheckAnswer> {
+    return this.postJson('/v1/meter/check', check, options);
+  }
+
   /** Returns the quota of a caller. */
   quota(agentId?: string, options?: CallOptions): Promise<QuotaAnswer> {
     return this.getJson('/v1/meter/quota', { agent_id: agentId }, options);

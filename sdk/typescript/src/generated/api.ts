@@ -1395,6 +1395,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/meter/check": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Charge a caller's quota if it admits the cost */
+        post: operations["post_meter_check"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/meter/quota": {
         parameters: {
             query?: never;
@@ -3435,6 +3452,19 @@ export interface components {
          * @enum {string}
          */
         ListOrder: "oldest" | "newest";
+        /** @description A request of a caller, as far as its price depends on it. */
+        MeteredOperationBody: {
+            /** @description The HTTP method, such as `POST`. */
+            method: string;
+            /** @description The path, with its query if a price depends on it: `/claims?lens=trust`. */
+            path: string;
+            /**
+             * Format: uint64
+             * @description The size of the payload in bytes.
+             * @default 0
+             */
+            payload_bytes?: number;
+        };
         /** @description A grant to create. */
         MintBody: {
             /**
@@ -4172,6 +4202,79 @@ export interface components {
             window_start?: number | null;
             /** @description The time zone of a calendar window. */
             zone?: string | null;
+        };
+        /**
+         * @description The quota of a caller after a charge that was admitted. A charge that is not admitted is answered with the problem
+         *     `quota-exceeded`.
+         */
+        QuotaCheckAnswer: {
+            /** @description Whether the quota admits the charge. It is always `true`; a refusal is a problem. */
+            admitted: boolean;
+            /** @description The id of the caller. */
+            agent_id: string;
+            /**
+             * Format: int64
+             * @description The units charged; 0 if the path of the operation costs nothing.
+             */
+            cost: number;
+            /**
+             * Format: int64
+             * @description The length of a `rolling` window or the refill period of a `bucket`, in milliseconds.
+             */
+            length_ms?: number | null;
+            /** Format: int64 */
+            limit?: number;
+            /** @description All limits of the caller. */
+            limits: components["schemas"]["QuotaLimitAnswer"][];
+            /**
+             * Format: int64
+             * @description The units that a `bucket` regains in `length_ms`.
+             */
+            refill?: number | null;
+            /**
+             * Format: int64
+             * @description The units that are left.
+             */
+            remaining?: number;
+            /**
+             * Format: int64
+             * @description When the whole limit is available again if nothing more is spent, in seconds since 1970; `null`: never.
+             */
+            reset_at?: number | null;
+            /** @description The scope that is charged for the caller. */
+            scope: string;
+            /**
+             * Format: int64
+             * @description The units posted and held.
+             */
+            used?: number;
+            /** @description The first day of a `week`. */
+            week_start?: components["schemas"]["Weekday"] | null;
+            /** @description `lifetime`, `rolling`, `bucket`, `hour`, `day`, `week`, `month` or `year`. */
+            window?: string;
+            /**
+             * Format: int64
+             * @description The start of the window, in seconds since 1970; `null` if the window has no start.
+             */
+            window_start?: number | null;
+            /** @description The time zone of a calendar window. */
+            zone?: string | null;
+        };
+        /** @description A charge to the quota of a caller: the body of `POST /v1/meter/check`. Either `cost` or `operation` is required. */
+        QuotaCheckBody: {
+            /** @description The id of the caller. */
+            agent_id: string;
+            /**
+             * Format: int64
+             * @description The units to charge.
+             * @default null
+             */
+            cost?: number | null;
+            /**
+             * @description The request that the caller makes of your API. The prices of the server's configuration tell what it costs.
+             * @default null
+             */
+            operation?: components["schemas"]["MeteredOperationBody"] | null;
         };
         /** @description One limit of a quota. */
         QuotaLimitAnswer: {
@@ -5219,6 +5322,7 @@ export type LinkAnswer = components['schemas']['LinkAnswer'];
 export type LinkBody = components['schemas']['LinkBody'];
 export type LinkInfo = components['schemas']['LinkInfo'];
 export type ListOrder = components['schemas']['ListOrder'];
+export type MeteredOperationBody = components['schemas']['MeteredOperationBody'];
 export type MintBody = components['schemas']['MintBody'];
 export type MintedAnswer = components['schemas']['MintedAnswer'];
 export type Missed = components['schemas']['Missed'];
@@ -5263,6 +5367,8 @@ export type ProgressItem = components['schemas']['ProgressItem'];
 export type QueueAnswer = components['schemas']['QueueAnswer'];
 export type QueueBody = components['schemas']['QueueBody'];
 export type QuotaAnswer = components['schemas']['QuotaAnswer'];
+export type QuotaCheckAnswer = components['schemas']['QuotaCheckAnswer'];
+export type QuotaCheckBody = components['schemas']['QuotaCheckBody'];
 export type QuotaLimitAnswer = components['schemas']['QuotaLimitAnswer'];
 export type QuotaLimitBody = components['schemas']['QuotaLimitBody'];
 export type RateBody = components['schemas']['RateBody'];
@@ -9928,6 +10034,58 @@ export interface operations {
             403: components["responses"]["403"];
             404: components["responses"]["404"];
             409: components["responses"]["409"];
+            429: components["responses"]["429"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            504: components["responses"]["504"];
+        };
+    };
+    post_meter_check: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Operators only: the tenant to act for
+                 * @example acme
+                 */
+                "Bursar-Tenant"?: string;
+                /**
+                 * @description Key of this request: a retry with the same key returns the first answer and changes nothing
+                 * @example order-7
+                 */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "agent_id": "0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a",
+                 *       "cost": 11
+                 *     }
+                 */
+                "application/json": components["schemas"]["QuotaCheckBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QuotaCheckAnswer"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
             429: components["responses"]["429"];
             500: components["responses"]["500"];
             503: components["responses"]["503"];
