@@ -140,6 +140,11 @@ const SETTINGS: &[Setting] = &[
         "maximum bytes in memory for one principal; further requests are answered 429 `too-many-bytes`",
     ),
     Setting::new(
+        "limits.metric_queues",
+        count(0, 1_000, |c| &mut c.limits.metric_queues),
+        "maximum queues with metrics of their own; the others share the label `(other)`",
+    ),
+    Setting::new(
         "limits.drain_ms",
         millis(1, HOUR, |c| &mut c.limits.drain),
         "time to finish requests in flight at shutdown",

@@ -188,7 +188,8 @@ async fn figures_of_many_queues_take_as_many_statements_as_those_of_one() {
         let listed = store.list_queues(&tenant, None, many).await.unwrap();
         let names: Vec<Queue> = listed.into_iter().map(|(queue, _)| queue).collect();
         assert_eq!(names, queues[..many]);
-        let figures = store.figures(&tenant, &names, 0).await.unwrap();
+        let keys: Vec<_> = names.into_iter().map(|name| (tenant.clone(), name)).collect();
+        let figures = store.figures(&keys, 0).await.unwrap();
         let after = counters(&store, &url).await;
         assert!(figures.iter().all(|figures| figures.counts.len() == 2 && figures.oldest_waiting.is_some()));
         let statements = after.statements - before.statements;
