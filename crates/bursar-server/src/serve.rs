@@ -11,7 +11,6 @@ use bursar::{Bursar, Clock, CredentialClass, Error, Payload, Subject, SystemCloc
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -21,8 +20,8 @@ use bursar_dashboard::LoginCodes;
 
 use crate::app::App;
 use crate::collection;
-use crate::connection::Connection;
-use crate::connection::heads::{ConnectionRequests, HeadCounter};
+use crate::connection::heads::HeadCounter;
+use crate::connection::{Connection, OpenConnection};
 use crate::dashboard::with_dashboard;
 use crate::in_flight::Account;
 use crate::limits::{HEAD_BYTES_MAX, Limits};
@@ -133,7 +132,6 @@ impl Server {
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let Server { app, listener, login_codes, .. } = self;
         let router = TowerToHyperService::new(with_dashboard(&app, router(&app), login_codes));
-        let graceful = GracefulShutdown::new();
         let connections = Arc::new(Semaphore::new(app.limits.connections));
         let health_connections = Arc::new(Semaphore::new(HEALTH_CONNECTIONS));
         let mut http = http1::Builder::new();
@@ -171,12 +169,14 @@ impl Server {
             }
             // A response is one small write, which Nagle's algorithm would delay.
             let _ = stream.set_nodelay(true);
-            let (router, requests) = (router.clone(), ConnectionRequests::default());
-            let head_counter = HeadCounter::new(requests.clone(), app.bytes.clone(), heads.clone());
+            let open = OpenConnection::new(app.clone(), permit.ok());
+            let router = router.clone();
+            let head_counter = HeadCounter::new(open.requests.clone(), app.bytes.clone(), heads.clone());
             let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
-                let (router, running) = (router.clone(), requests.start());
+                let (router, running, open) = (router.clone(), open.requests.start(), open.clone());
                 async move {
                     let mut request = request.map(Body::new);
+                    request.extensions_mut().insert(open);
                     if health_only {
                         request.extensions_mut().insert(HealthOnly);
                     }
@@ -187,20 +187,27 @@ impl Server {
             });
             let io = TokioIo::new(Connection::new(stream, app.limits.min_pace(), head_counter, reset));
             let http = if health_only { &health_http } else { &http };
-            let connection = graceful.watch(http.serve_connection(io, service));
+            let connection = http.serve_connection(io, service).with_upgrades();
             let app = app.clone();
             tokio::spawn(async move {
-                app.metrics.connection(true);
+                let mut connection = std::pin::pin!(connection);
                 // Errors of one connection concern only its client.
+                tokio::select! {
+                    _ = connection.as_mut() => return,
+                    () = app.tails.stopped() => connection.as_mut().graceful_shutdown(),
+                }
                 let _ = connection.await;
-                app.metrics.connection(false);
-                drop(permit);
             });
         }
         app.stop();
         collection.abort();
         drop(listener);
-        if tokio::time::timeout(app.limits.drain, graceful.shutdown()).await.is_err() {
+        // Each connection has a permit until it is closed.
+        let closed = async {
+            let _ = connections.acquire_many(app.limits.connections as u32).await;
+            let _ = health_connections.acquire_many(HEALTH_CONNECTIONS as u32).await;
+        };
+        if tokio::time::timeout(app.limits.drain, closed).await.is_err() {
             tracing::warn!("shutdown timed out with requests still running (limits.drain_ms)");
         }
     }

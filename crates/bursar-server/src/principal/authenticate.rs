@@ -6,6 +6,7 @@ use bursar::{Bursar, Context, CredentialClass, CredentialToken, Grant, GrantFaul
 use sha2::{Digest, Sha256};
 
 use crate::app::App;
+use crate::events::socket;
 use crate::pipeline::Peer;
 use crate::principal::jwt::{JwtKey, JwtRules};
 use crate::principal::permissions::Role;
@@ -75,7 +76,12 @@ fn token(parts: &Parts) -> Result<(&str, bool), Problem> {
     let bearers = parts.headers.get_all(header::AUTHORIZATION).iter().map(|value| (value, false));
     let workers = parts.headers.get_all(&WORKER_TOKEN).iter().map(|value| (value, true));
     let mut all = bearers.chain(workers);
-    let (Some((value, worker)), None) = (all.next(), all.next()) else { return Err(unauthorized()) };
+    let mut offered = socket::tokens(&parts.headers);
+    let (value, worker) = match (all.next(), all.next(), offered.next(), offered.next()) {
+        (Some(given), None, None, None) => given,
+        (None, None, Some(token), None) => return Ok((token, false)),
+        _ => return Err(unauthorized()),
+    };
     let text = value.to_str().map_err(|_| unauthorized())?;
     if worker {
         return Ok((text.trim(), true));

@@ -27,6 +27,7 @@ mod quotas;
 mod s3;
 mod schema_check;
 mod seen;
+mod sockets;
 mod tenant_isolation;
 mod tenants;
 mod test_server;
