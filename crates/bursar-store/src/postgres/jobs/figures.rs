@@ -21,6 +21,9 @@ use crate::postgres::wall::{Reach, Step, TenantList};
 use crate::store::QUEUES_COUNTED;
 use crate::verify::PAGE;
 
+/// Begins the transaction of a read of many queues. Compiling its statements would take longer than running them: half a second.
+const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL jit = off";
+
 /// The counts of queues. Seeks to the first minute of each figure, so that older ones are not read.
 const COUNTS: &str = "SELECT w.n, k.what, t.minute, t.count
     FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS w(tenant, queue, n)
@@ -74,8 +77,8 @@ impl PostgresStore {
         since_minute: i64,
     ) -> Result<Vec<Figures>, StoreError> {
         let all = TenantList::new(queues.iter().map(|(tenant, _)| tenant));
-        let mut conn = self.read(Reach::Tenants(&all)).await?;
-        let now = self.time(&mut conn.conn()).await?;
+        let mut tx = self.begin(BEGIN, Reach::Tenants(&all)).await?;
+        let now = self.time(&mut tx.conn()).await?;
         let (tenants, names): (Vec<&str>, Vec<&str>) =
             queues.iter().map(|(tenant, queue)| (tenant.as_str(), queue.as_str())).unzip();
         let present = (0..JobState::ALL.len() as i16).map(|what| (what, i64::MIN));
@@ -86,7 +89,7 @@ impl PostgresStore {
             .bind(&names)
             .bind(what)
             .bind(since)
-            .fetch_all(conn.conn())
+            .fetch_all(tx.conn())
             .await
             .map_err(store_error)?;
         let oldest: Vec<(Option<i64>, Option<i64>)> = sqlx::query_as(OLDEST)
@@ -94,9 +97,10 @@ impl PostgresStore {
             .bind(&names)
             .bind(now.micros())
             .bind(PRIORITY_SCAN_MAX)
-            .fetch_all(conn.conn())
+            .fetch_all(tx.conn())
             .await
             .map_err(store_error)?;
+        tx.rollback().await.map_err(store_error)?;
         let figures = |(waiting, lease): (Option<i64>, Option<i64>)| Figures {
             counts: Vec::new(),
             oldest_waiting: waiting.map(Time::from_micros),
@@ -126,10 +130,11 @@ impl PostgresStore {
                 WHERE t.tenant = q.tenant AND t.queue = q.queue AND t.what < 10
                 GROUP BY t.what HAVING sum(t.count) <> 0) c
             ORDER BY q.n, c.what";
-        let mut conn = self.read(Reach::Nothing).await?;
-        self.enter_step(&mut conn.conn(), Step::after("tallies", "", QUEUES_COUNTED)).await?;
+        let mut tx = self.begin(BEGIN, Reach::Nothing).await?;
+        self.enter_step(&mut tx.conn(), Step::after("tallies", "", QUEUES_COUNTED)).await?;
         let counts: Vec<(String, String, i16, i64)> =
-            sqlx::query_as(sql).bind(QUEUES_COUNTED as i64).fetch_all(conn.conn()).await.map_err(store_error)?;
+            sqlx::query_as(sql).bind(QUEUES_COUNTED as i64).fetch_all(tx.conn()).await.map_err(store_error)?;
+        tx.rollback().await.map_err(store_error)?;
         let count = |(tenant, queue, what, count): (String, String, i16, i64)| {
             let key = (stored_name("tenant", tenant)?, stored_name("queue", queue)?);
             Ok((key, state_of(i64::from(what))?, count))
