@@ -22,7 +22,7 @@ const COUNT_TIMEOUT: Duration = Duration::from_secs(2);
 const SECONDS: [f64; 10] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0];
 
 /// Every metric: name, Prometheus type, help text.
-const METRICS: [(&str, &str, &str); 59] = [
+const METRICS: [(&str, &str, &str); 61] = [
     ("bursar_build_info", "gauge", "Always 1; the label `version` is the version of Bursar."),
     ("bursar_http_requests_total", "counter", "HTTP requests answered, by method, route and status."),
     (
@@ -43,6 +43,12 @@ const METRICS: [(&str, &str, &str); 59] = [
         "Bytes of bodies, responses and events in memory; limited by `limits.bytes`.",
     ),
     ("bursar_denied_total", "counter", "Requests with an invalid token."),
+    ("bursar_jwks_keys", "gauge", "Usable keys in the key set of user tokens; 0 if none is configured."),
+    (
+        "bursar_jwks_readings_total",
+        "counter",
+        "Readings of the key set of user tokens, by result; after `failed`, the last set stays in use.",
+    ),
     ("bursar_commands_done_total", "counter", "Requests that the engine completed."),
     (
         "bursar_commands_refused_total",
@@ -101,7 +107,7 @@ const METRICS: [(&str, &str, &str); 59] = [
         "Budgets that a commit of this node froze: their spend passed a trip limit.",
     ),
     ("bursar_budget_freezes_total", "counter", "Budgets that callers of this node froze."),
-    ("bursar_queues", "gauge", "Queues of all tenants; at most 10,000 are counted."),
+    ("bursar_queues", "gauge", "Queues of all tenants that have jobs; at most 10,000 are counted."),
     (
         "bursar_queues_without_figures",
         "gauge",
@@ -299,6 +305,11 @@ fn server_metrics(app: &App, page: &mut Page) {
     page.value("bursar_limit_waiting", limits.waiting);
     page.value("bursar_limit_connections", limits.connections);
     page.value("bursar_denied_total", load(&metrics.denied));
+    let (keys, readings) = app.token_keys.jwks.as_ref().map(|jwks| jwks.figures()).unwrap_or_default();
+    page.value("bursar_jwks_keys", keys);
+    page.family("bursar_jwks_readings_total");
+    page.sample("bursar_jwks_readings_total", "result=\"good\"", readings.good);
+    page.sample("bursar_jwks_readings_total", "result=\"failed\"", readings.failed);
     page.value("bursar_event_listeners", load(&metrics.listeners));
     page.value("bursar_event_listeners_dropped_total", load(&metrics.dropped));
     let blobs = &metrics.blobs;

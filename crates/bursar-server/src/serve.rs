@@ -28,6 +28,7 @@ use crate::limits::{HEAD_BYTES_MAX, Limits};
 use crate::metering::Metering;
 use crate::pipeline::{self, HealthOnly, Peer};
 use crate::principal::authenticate::{OPERATOR_BYTES_MIN, TokenKeys};
+use crate::principal::jwks::{Jwks, JwksError, JwksSettings};
 use crate::principal::jwt::{JwtKey, JwtRules};
 use crate::principal::proxies::{Network, Proxies};
 use crate::router::router;
@@ -40,6 +41,8 @@ pub struct Settings {
     pub operator_token: Option<String>,
     /// The keys that JWTs of users are verified with.
     pub jwt_keys: Vec<JwtKey>,
+    /// The key set of an identity provider, which verifies JWTs too and may change while the server runs.
+    pub jwks: Option<JwksSettings>,
     /// The issuer and audience that JWTs of users must have.
     pub jwt_rules: JwtRules,
     /// Limits on concurrency, sizes and durations.
@@ -76,6 +79,9 @@ pub enum StartError {
     /// The database failed.
     #[error(transparent)]
     Bursar(#[from] Error),
+    /// The key set of the identity provider could not be read.
+    #[error("the key set of user tokens (jwt.jwks_path): {0}; nothing was started")]
+    Jwks(#[from] JwksError),
     /// The meter settings are invalid.
     #[error("meter: {0}")]
     Meter(#[from] MeterError),
@@ -95,12 +101,16 @@ impl Server {
     /// Binds the address. Connections are accepted by [`Server::run`].
     pub async fn bind(bursar: Bursar, address: SocketAddr, settings: Settings) -> Result<Server, StartError> {
         let Settings { operator_token, jwt_keys, jwt_rules, limits, clock, meter, trusted_proxies, .. } = settings;
-        let Settings { blobs, redirect_downloads, login_codes, .. } = settings;
+        let Settings { jwks, blobs, redirect_downloads, login_codes, .. } = settings;
         if operator_token.as_ref().is_some_and(|token| token.len() < OPERATOR_BYTES_MIN) {
             return Err(StartError::ShortToken);
         }
         let clock: Arc<dyn Clock> = clock.unwrap_or_else(|| Arc::new(SystemClock));
         let metering = Metering::new(bursar.clone(), meter, clock.clone())?;
+        let jwks = match jwks {
+            Some(jwks) => Some(Arc::new(Jwks::open(jwks).await?)),
+            None => None,
+        };
         // An address that cannot be used is an error before a token is created that nobody would see.
         let listener = TcpListener::bind(address).await.map_err(|error| StartError::Listen(address, error))?;
         let address = listener.local_addr().map_err(|error| StartError::Listen(address, error))?;
@@ -108,7 +118,8 @@ impl Server {
             Some(_) => None,
             None => create_first_token(&bursar, address).await?,
         };
-        let token_keys = TokenKeys::new(operator_token.as_deref(), jwt_keys, jwt_rules);
+        let mut token_keys = TokenKeys::new(operator_token.as_deref(), jwt_keys, jwt_rules);
+        token_keys.jwks = jwks;
         let mut app = App::new(bursar, token_keys, limits, clock, metering);
         app.proxies = Proxies(trusted_proxies);
         app.blobs = blobs;
@@ -140,6 +151,7 @@ impl Server {
         health_http.timer(TokioTimer::new()).header_read_timeout(app.limits.head.min(HEALTH_HEAD)).keep_alive(false);
         let heads: Account = "heads of requests".into();
         let collection = tokio::spawn(collection::run(app.clone()));
+        let jwks = app.token_keys.jwks.clone().map(|jwks| tokio::spawn(async move { jwks.run().await }));
         let mut stop = std::pin::pin!(stop);
         loop {
             let (mut permit, mut health_only) = tokio::select! {
@@ -201,6 +213,7 @@ impl Server {
         }
         app.stop();
         collection.abort();
+        jwks.inspect(|jwks| jwks.abort());
         drop(listener);
         // Each connection has a permit until it is closed.
         let closed = async {

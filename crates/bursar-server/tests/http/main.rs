@@ -14,6 +14,7 @@ mod guidance;
 mod hostile;
 mod idempotency;
 mod jobs;
+mod key_sets;
 mod ledger;
 mod less_common;
 mod memory_bounds;
