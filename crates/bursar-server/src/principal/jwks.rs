@@ -1,7 +1,7 @@
 //! The keys of an identity provider that sign JWTs: a JSON Web Key Set (RFC 7517), in a file or at an address.
 //!
 //! One task reads the set: at the start, whenever it is due, and when a token names a key that is not in it. A request waits for that
-//! reading for a short time only. Reads have a minimum distance, whoever asks for them, so that tokens with made-up keys cause no load on
+//! reading for a short time only. Reads have a minimum distance, so that tokens with made-up keys cause no load on
 //! the provider. A set that cannot be read changes nothing: the keys of the last one stay, and nothing else is accepted.
 
 use std::net::IpAddr;

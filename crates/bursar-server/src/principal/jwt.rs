@@ -125,7 +125,7 @@ impl JwtKey {
         let plain = |number: &[u8]| -> Vec<u8> { number.iter().copied().skip_while(|byte| *byte == 0).collect() };
         let (modulus, exponent) = (plain(modulus), plain(exponent));
         let good = (256..=1_024).contains(&modulus.len()) && (1..=8).contains(&exponent.len());
-        good.then(|| JwtKey(Key::Components(modulus, exponent)))
+        good.then_some(JwtKey(Key::Components(modulus, exponent)))
     }
 
     /// Creates an EdDSA key from its 32 bytes.

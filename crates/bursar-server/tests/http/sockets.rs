@@ -183,6 +183,9 @@ async fn a_socket_has_the_events_of_a_stream(server: TestServer) {
     server.stop().await;
 }
 
+/// Channels, headers, and the status and problem of the refusal.
+type RefusedCase<'c> = (&'c str, Vec<(&'c str, &'c str)>, u16, &'c str);
+
 async fn channels_of_a_socket_are_authorized(server: TestServer) {
     let (user, bad) = (server.key("default", "user").await, [("Sec-WebSocket-Key", "short"), PLAIN[1]]);
     let (bearer, operator) = (format!("Bearer {user}"), format!("Bearer {OPERATOR}"));
@@ -191,7 +194,7 @@ async fn channels_of_a_socket_are_authorized(server: TestServer) {
     let (by_header, by_operator) = (("Authorization", bearer.as_str()), ("Authorization", operator.as_str()));
     let by_protocol = ("Sec-WebSocket-Protocol", user_protocol.as_str());
     // Each is refused before the connection becomes a WebSocket, as a stream of server-sent events would be.
-    let cases: [(&str, Vec<(&str, &str)>, u16, &str); 10] = [
+    let cases: [RefusedCase<'_>; 10] = [
         ("journal", vec![PLAIN[0], PLAIN[1], by_header], 403, "forbidden"),
         ("journal", vec![PLAIN[0], PLAIN[1], by_protocol], 403, "forbidden"),
         ("queue:q,journal", vec![PLAIN[0], PLAIN[1], by_protocol], 403, "forbidden"),
