@@ -1,10 +1,13 @@
 //! Refusals: every reason for which a request is not done. A refused request changes nothing.
 
+mod reason;
+
 use std::borrow::Cow;
 use std::fmt;
 
 use serde::Serialize;
 
+pub use self::reason::RefusalReason;
 use crate::blob::BlobState;
 use crate::bounds::{BLOB_REFERENCES_MAX, DEPTH_MAX, SCOPES_MAX, WINDOWS_MAX};
 use crate::grant::GrantFault;

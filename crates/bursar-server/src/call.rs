@@ -16,6 +16,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 
 use crate::app::App;
+use crate::events::socket::Upgrade;
 use crate::pipeline::paced_body::paced;
 use crate::principal::Principal;
 use crate::wire::problem::Problem;
@@ -76,6 +77,8 @@ pub(crate) struct Call {
     pub(crate) if_match: Option<IfMatch>,
     /// The `Last-Event-ID` header: the last journal position that an event listener has seen.
     pub(crate) last_event: Option<String>,
+    /// The request to continue as a WebSocket, on the route of event streams.
+    pub(crate) upgrade: Option<Upgrade>,
     /// The scheme and host that the caller used, such as `https://bursar.example`.
     pub(crate) origin: Option<String>,
     /// Whether the `Accept` header names HTML, as browsers do.

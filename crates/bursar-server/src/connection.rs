@@ -5,13 +5,36 @@ pub(crate) mod heads;
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use self::heads::HeadCounter;
+use self::heads::{ConnectionRequests, HeadCounter};
+use crate::app::App;
+
+/// A connection that counts against `limits.connections` until it is closed. A WebSocket keeps it beyond its request.
+pub(crate) struct OpenConnection {
+    app: Arc<App>,
+    pub(crate) requests: ConnectionRequests,
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl OpenConnection {
+    pub(crate) fn new(app: Arc<App>, permit: Option<OwnedSemaphorePermit>) -> Arc<OpenConnection> {
+        app.metrics.connection(true);
+        Arc::new(OpenConnection { app, requests: ConnectionRequests::default(), _permit: permit })
+    }
+}
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        self.app.metrics.connection(false);
+    }
+}
 
 /// The minimum pace at which a peer must send a body or read a response.
 #[derive(Clone, Copy, Debug)]

@@ -1,9 +1,10 @@
-//! Event streams: server-sent events of selected channels, which a client can resume after a disconnect.
+//! Event streams: the events of selected channels, as server-sent events or over a WebSocket. A client can resume after a disconnect.
 //!
 //! All listeners of a tenant share one [`tail`] of the journal. A listener that reconnects with the last position it has seen gets
 //! the events it missed from the journal, then the live ones from the tail.
 
 mod progress;
+pub(crate) mod socket;
 mod tail;
 
 use std::borrow::Cow;
@@ -39,6 +40,9 @@ const CHANNELS_MAX: usize = 100;
 /// The hint for a caller that may not read the default channel.
 const NAME_CHANNELS: &str = "the default channel is the whole journal, which this role may not read; name the channels to listen to, such as \
     ?channels=budget:SCOPE,queue:NAME,job:ID";
+
+/// The frame of a heartbeat: a comment.
+const HEARTBEAT: &[u8] = b": \n\n";
 
 /// The query of `GET /v1/events`.
 #[derive(Deserialize, JsonSchema)]
@@ -118,53 +122,18 @@ pub(crate) fn percent_decode(text: &str) -> Option<String> {
     plain.ok().map(Cow::into_owned)
 }
 
-/// Opens an event stream.
-pub(crate) async fn listen(call: Call, query: EventsQuery) -> Result<EventStream, Problem> {
-    let channels = match query.channels.as_deref() {
-        Some(channels) => channels.split(',').map(Channel::read).collect::<Result<Vec<_>, _>>()?,
-        None => vec![Channel::Journal],
-    };
-    if channels.len() > CHANNELS_MAX {
-        return Err(invalid("a stream can have at most 100 channels; open another stream for more"));
+/// Opens an event stream, over a WebSocket if the caller asks for one.
+pub(crate) async fn listen(mut call: Call, query: EventsQuery) -> Result<EventStream, Problem> {
+    let upgrade = call.upgrade.take();
+    let listener = Listener::open(call, query).await?;
+    if let Some(upgrade) = upgrade {
+        return Ok(EventStream(upgrade.answer(listener)));
     }
-    for channel in &channels {
-        channel.authorize(&call).await.map_err(|problem| match query.channels {
-            None if problem.kind == Kind::Forbidden => problem.with_hint(NAME_CHANNELS),
-            _ => problem,
-        })?;
-    }
-    let slot = call.app.tails.listener_slot()?;
-    let seen = match &call.last_event {
-        Some(text) => {
-            let is_position = text.len() <= POSITION_DIGITS_MAX && text.bytes().all(|byte| byte.is_ascii_digit());
-            let position = text.parse().ok().filter(|_| is_position);
-            let invalid = || Problem::invalid("last-event-id".into(), "Last-Event-ID is not a journal position");
-            Some(position.ok_or_else(invalid)?)
-        }
-        None => query.after,
-    };
-    // Following begins before the end of the journal is read, so that no event in between is missed.
-    let mut live = call.app.tails.follow(&call.context.tenant).await?;
-    for channel in &channels {
-        if let Channel::Job(id) = channel {
-            live.watch(*id);
-        }
-    }
-    let end = call.app.bursar.health().await?.position;
-    let (from, resync) = start_position(seen, end);
-    let greeting = match resync {
-        true => {
-            let reason = "too many events were missed, or the position is unknown; read the current state again";
-            frame(Some(from), "resync", &json!({ "reason": reason }))
-        }
-        false => frame(Some(from), "ready", &json!({ "position": from })),
-    };
-    let listener = Listener::new(call, channels, live, slot, from, greeting);
     let frames = futures_util::stream::unfold(listener, |mut listener| async move {
         let frame = listener.next().await.ok()?;
         Some((Ok::<_, std::convert::Infallible>(frame), listener))
     });
-    Ok(EventStream(Body::from_stream(frames)))
+    Ok(EventStream::of_frames(Body::from_stream(frames)))
 }
 
 /// Returns the position at which a stream starts, and whether the client must resynchronize because the missed events are not
@@ -197,10 +166,64 @@ struct Listener {
     _slot: OwnedSemaphorePermit,
 }
 
-/// The end of a stream.
-struct StreamEnd;
+/// Why a stream ends.
+#[derive(Clone, Copy, Debug)]
+enum StreamEnd {
+    /// The server stops.
+    Stopping,
+    /// The token was revoked or has expired.
+    Denied,
+    /// The client reads too slowly.
+    Slow,
+    /// The journal cannot be read.
+    Failed,
+}
 
 impl Listener {
+    /// Opens a stream for a caller, if it may listen to the channels.
+    async fn open(call: Call, query: EventsQuery) -> Result<Listener, Problem> {
+        let channels = match query.channels.as_deref() {
+            Some(channels) => channels.split(',').map(Channel::read).collect::<Result<Vec<_>, _>>()?,
+            None => vec![Channel::Journal],
+        };
+        if channels.len() > CHANNELS_MAX {
+            return Err(invalid("a stream can have at most 100 channels; open another stream for more"));
+        }
+        for channel in &channels {
+            channel.authorize(&call).await.map_err(|problem| match query.channels {
+                None if problem.kind == Kind::Forbidden => problem.with_hint(NAME_CHANNELS),
+                _ => problem,
+            })?;
+        }
+        let slot = call.app.tails.listener_slot()?;
+        let seen = match &call.last_event {
+            Some(text) => {
+                let is_position = text.len() <= POSITION_DIGITS_MAX && text.bytes().all(|byte| byte.is_ascii_digit());
+                let position = text.parse().ok().filter(|_| is_position);
+                let invalid = || Problem::invalid("last-event-id".into(), "Last-Event-ID is not a journal position");
+                Some(position.ok_or_else(invalid)?)
+            }
+            None => query.after,
+        };
+        // Following begins before the end of the journal is read, so that no event in between is missed.
+        let mut live = call.app.tails.follow(&call.context.tenant).await?;
+        for channel in &channels {
+            if let Channel::Job(id) = channel {
+                live.watch(*id);
+            }
+        }
+        let end = call.app.bursar.health().await?.position;
+        let (from, resync) = start_position(seen, end);
+        let greeting = match resync {
+            true => {
+                let reason = "too many events were missed, or the position is unknown; read the current state again";
+                frame(Some(from), "resync", &json!({ "reason": reason }))
+            }
+            false => frame(Some(from), "ready", &json!({ "position": from })),
+        };
+        Ok(Listener::new(call, channels, live, slot, from, greeting))
+    }
+
     fn new(
         call: Call,
         channels: Vec<Channel>,
@@ -245,13 +268,13 @@ impl Listener {
                     Ok(event) if self.includes(&event) => return Ok(event.frame.clone()),
                     Ok(_) => {}
                     Err(FollowError::Behind) => return Err(self.drop_slow()),
-                    Err(FollowError::Ended) => return Err(StreamEnd),
+                    Err(FollowError::Ended) => return Err(StreamEnd::Failed),
                 },
                 _ = self.heartbeat.tick() => {
                     self.check_token().await?;
-                    return Ok(Bytes::from_static(b": \n\n"));
+                    return Ok(Bytes::from_static(HEARTBEAT));
                 }
-                () = app.tails.stopped() => return Err(StreamEnd),
+                () = app.tails.stopped() => return Err(StreamEnd::Stopping),
             }
         }
     }
@@ -263,7 +286,7 @@ impl Listener {
         self.reservation = None;
         let reservation = bytes.reserve_or_wait(&account, PAGE_ANSWER_BYTES).await;
         let mut reservation = reservation.map_err(|_| self.drop_slow())?;
-        let (events, at) = self.bursar.journal().read(self.at, PAGE).await.map_err(|_| StreamEnd)?;
+        let (events, at) = self.bursar.journal().read(self.at, PAGE).await.map_err(|_| StreamEnd::Failed)?;
         for event in events {
             let queue = queue_of(&self.bursar, &mut self.queues, &event).await;
             let event = StreamEvent::of_journal(&event, queue);
@@ -292,7 +315,7 @@ impl Listener {
     fn drop_slow(&self) -> StreamEnd {
         self.call.app.metrics.dropped();
         tracing::info!(tenant = %self.call.context.tenant, "event stream closed: client reads too slowly");
-        StreamEnd
+        StreamEnd::Slow
     }
 
     /// Ends the stream if its token has been revoked or has expired.
@@ -300,11 +323,11 @@ impl Listener {
         let Principal { credential, valid_until, .. } = &self.call.principal;
         let now = self.call.app.clock.now().micros() / 1_000_000;
         if valid_until.is_some_and(|until| until <= now) {
-            return Err(StreamEnd);
+            return Err(StreamEnd::Denied);
         }
         let admit = async |token: &CredentialToken| self.bursar.credentials().admit(token).await;
         match credential {
-            Some(token) if matches!(admit(token).await, Ok(Err(_))) => Err(StreamEnd),
+            Some(token) if matches!(admit(token).await, Ok(Err(_))) => Err(StreamEnd::Denied),
             _ => Ok(()),
         }
     }

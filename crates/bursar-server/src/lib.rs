@@ -73,6 +73,7 @@ pub use crate::local::Local;
 pub use crate::metrics::markdown as metrics_table;
 pub use crate::openapi::document;
 pub use crate::principal::authenticate::OPERATOR_BYTES_MIN;
+pub use crate::principal::jwks::{JwksError, JwksSettings, JwksSource};
 pub use crate::principal::jwt::{JwtError, JwtKey, JwtRules};
 pub use crate::principal::permissions::{Action, Allowed, Role, markdown as roles_table};
 pub use crate::principal::proxies::{BadNetwork, Network};

@@ -51,6 +51,8 @@ pub struct Limits {
     pub bytes: usize,
     /// Maximum bytes in flight of one principal.
     pub principal_bytes: usize,
+    /// Maximum number of queues with metrics of their own, from 0 to 1,000. The others share theirs.
+    pub metric_queues: usize,
     /// How long a shutdown waits for running requests.
     pub drain: Duration,
 }
@@ -77,6 +79,7 @@ impl Default for Limits {
             rate: 8 << 10,
             bytes: 128 << 20,
             principal_bytes: 32 << 20,
+            metric_queues: 100,
             drain: Duration::from_secs(30),
         }
     }

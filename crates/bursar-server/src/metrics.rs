@@ -1,4 +1,7 @@
-//! Metrics in the Prometheus text format. No label contains a tenant, a name or an id.
+//! Metrics in the Prometheus text format. No label contains a tenant or an id. The names of some queues are labels, a bounded
+//! number of them.
+
+mod queues;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -7,19 +10,19 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use bursar::{Distribution, Histogram, JobState, Removed};
+use bursar::{Distribution, Histogram, Incidents, Removed};
 
 use crate::app::App;
 use crate::route::Route;
 
-/// How long the database may take to count the jobs.
+/// How long the database may take to return the load of queues.
 const COUNT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Upper bounds of the latency buckets, in seconds.
 const SECONDS: [f64; 10] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0];
 
 /// Every metric: name, Prometheus type, help text.
-const METRICS: [(&str, &str, &str); 48] = [
+const METRICS: [(&str, &str, &str); 61] = [
     ("bursar_build_info", "gauge", "Always 1; the label `version` is the version of Bursar."),
     ("bursar_http_requests_total", "counter", "HTTP requests answered, by method, route and status."),
     (
@@ -40,6 +43,12 @@ const METRICS: [(&str, &str, &str); 48] = [
         "Bytes of bodies, responses and events in memory; limited by `limits.bytes`.",
     ),
     ("bursar_denied_total", "counter", "Requests with an invalid token."),
+    ("bursar_jwks_keys", "gauge", "Usable keys in the key set of user tokens; 0 if none is configured."),
+    (
+        "bursar_jwks_readings_total",
+        "counter",
+        "Readings of the key set of user tokens, by result; after `failed`, the last set stays in use.",
+    ),
     ("bursar_commands_done_total", "counter", "Requests that the engine completed."),
     (
         "bursar_commands_refused_total",
@@ -85,11 +94,38 @@ const METRICS: [(&str, &str, &str); 48] = [
         "Actual costs that were ignored because the operation has only one phase.",
     ),
     ("bursar_lease_waiters", "gauge", "Lease requests waiting for jobs on this node."),
+    (
+        "bursar_refusals_total",
+        "counter",
+        "Requests that the engine refused on this node, by reason; dry runs do not count.",
+    ),
+    ("bursar_overruns_total", "counter", "Holds committed on this node with more than they held."),
+    ("bursar_late_commits_total", "counter", "Holds committed on this node after their expiry."),
+    (
+        "bursar_budget_trips_total",
+        "counter",
+        "Budgets that a commit of this node froze: their spend passed a trip limit.",
+    ),
+    ("bursar_budget_freezes_total", "counter", "Budgets that callers of this node froze."),
+    ("bursar_queues", "gauge", "Queues of all tenants that have jobs; at most 10,000 are counted."),
+    (
+        "bursar_queues_without_figures",
+        "gauge",
+        "Queues above the first 1,000: their jobs count, but not their failures, waiting jobs and leases.",
+    ),
+    ("bursar_queue_jobs", "gauge", "Jobs by queue and state."),
+    ("bursar_queue_failed_attempts", "gauge", "Attempts that failed in the last 60 minutes, by queue."),
+    (
+        "bursar_queue_oldest_ready_seconds",
+        "gauge",
+        "For how long the job that has waited longest for a worker has been due, by queue; 0 if none waits.",
+    ),
+    ("bursar_queue_oldest_lease_seconds", "gauge", "Age of the oldest current lease, by queue; 0 without a lease."),
     ("bursar_jobs", "gauge", "Jobs by state, of all tenants and nodes; finished jobs count until they are deleted."),
     (
         "bursar_database_up",
         "gauge",
-        "1 if the database answered this scrape; otherwise 0, and `bursar_jobs` is absent.",
+        "1 if the database answered this scrape; otherwise 0, and the metrics of jobs and queues are absent.",
     ),
     ("bursar_bells_total", "counter", "Polls of the database for changes while lease requests wait."),
     ("bursar_hints_total", "counter", "Wake-up notifications received from other nodes."),
@@ -229,19 +265,16 @@ fn step(gauge: &AtomicU64, up: bool) {
 /// Renders all metrics as text.
 pub(crate) async fn render(app: &App) -> String {
     // Metrics matter most when the database fails, so its failure leaves out only the job counts.
-    let jobs = tokio::time::timeout(COUNT_TIMEOUT, app.bursar.job_counts()).await.ok().and_then(Result::ok);
+    let queues = app.bursar.all_queues(app.limits.metric_queues);
+    let queues = tokio::time::timeout(COUNT_TIMEOUT, queues).await.ok().and_then(Result::ok);
     let mut page = Page::default();
     page.family("bursar_build_info");
     page.sample("bursar_build_info", &format!("version=\"{}\"", env!("CARGO_PKG_VERSION")), 1);
     server_metrics(app, &mut page);
     engine_metrics(app, &mut page);
-    page.value("bursar_database_up", u64::from(jobs.is_some()));
-    if let Some(jobs) = jobs {
-        page.family("bursar_jobs");
-        for state in JobState::ALL {
-            let count: i64 = jobs.iter().filter(|(of, _)| *of == state).map(|(_, count)| count).sum();
-            page.sample("bursar_jobs", &format!("state=\"{state}\""), count);
-        }
+    page.value("bursar_database_up", u64::from(queues.is_some()));
+    if let Some(queues) = queues {
+        queues::write(&queues, &mut page);
     }
     for (name, _, count) in app.metering.meter.counters().each() {
         page.value(&format!("bursar_meter_{name}_total"), count);
@@ -272,6 +305,11 @@ fn server_metrics(app: &App, page: &mut Page) {
     page.value("bursar_limit_waiting", limits.waiting);
     page.value("bursar_limit_connections", limits.connections);
     page.value("bursar_denied_total", load(&metrics.denied));
+    let (keys, readings) = app.token_keys.jwks.as_ref().map(|jwks| jwks.figures()).unwrap_or_default();
+    page.value("bursar_jwks_keys", keys);
+    page.family("bursar_jwks_readings_total");
+    page.sample("bursar_jwks_readings_total", "result=\"good\"", readings.good);
+    page.sample("bursar_jwks_readings_total", "result=\"failed\"", readings.failed);
     page.value("bursar_event_listeners", load(&metrics.listeners));
     page.value("bursar_event_listeners_dropped_total", load(&metrics.dropped));
     let blobs = &metrics.blobs;
@@ -289,6 +327,15 @@ fn engine_metrics(app: &App, page: &mut Page) {
     page.value("bursar_commands_done_total", counters.done);
     page.value("bursar_commands_refused_total", counters.refused);
     page.value("bursar_commands_failed_total", counters.failed);
+    page.family("bursar_refusals_total");
+    for (reason, count) in app.bursar.refusal_reasons() {
+        page.sample("bursar_refusals_total", &format!("reason=\"{}\"", reason.as_str()), count);
+    }
+    let Incidents { overruns, late_commits, trips, freezes } = app.bursar.incidents();
+    page.value("bursar_overruns_total", overruns);
+    page.value("bursar_late_commits_total", late_commits);
+    page.value("bursar_budget_trips_total", trips);
+    page.value("bursar_budget_freezes_total", freezes);
     page.value("bursar_commands_waiting", vitals.waiting);
     page.value("bursar_batches_total", counters.batches);
     page.family("bursar_batch_size");

@@ -33,6 +33,7 @@ use tracing::Instrument;
 use self::headers::{IDEMPOTENCY_KEY, LAST_EVENT_ID, header_text, if_match, tenant};
 use crate::app::App;
 use crate::call::Call;
+use crate::events::socket::Upgrade;
 use crate::in_flight::{Account, Reservation, UNCOUNTED};
 use crate::limits::HEAD_BYTES_MAX;
 use crate::metering::QuotaRefusal;
@@ -250,11 +251,13 @@ fn call(app: &Arc<App>, route: &Route, principal: Principal, parts: &Parts, trac
     let accept = parts.headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
     let accepts_html = accept.is_some_and(|accept| accept.contains("text/html"));
     let origin = origin(app, parts);
+    let upgrade = if route.action == Action::EventsListen { Upgrade::of(parts)? } else { None };
     Ok(Call {
         app: app.clone(),
         key,
         if_match,
         last_event,
+        upgrade,
         origin,
         accepts_html,
         principal,

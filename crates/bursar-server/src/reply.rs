@@ -146,13 +146,20 @@ impl<const MEDIA: char> HandlerReply for Text<MEDIA> {
     }
 }
 
-/// A stream of server-sent events.
-pub(crate) struct EventStream(pub(crate) Body);
+/// A stream of events: server-sent events, or the answer that a WebSocket follows.
+pub(crate) struct EventStream(pub(crate) Response);
+
+impl EventStream {
+    /// Returns a stream of server-sent events.
+    pub(crate) fn of_frames(frames: Body) -> EventStream {
+        let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
+        EventStream((headers, frames).into_response())
+    }
+}
 
 impl HandlerReply for EventStream {
     fn respond(self) -> Response {
-        let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
-        (headers, self.0).into_response()
+        self.0
     }
 
     fn spec(_: &mut SchemaGenerator) -> ResponseSpec {

@@ -11,7 +11,6 @@ use bursar::{Bursar, Clock, CredentialClass, Error, Payload, Subject, SystemCloc
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -21,14 +20,15 @@ use bursar_dashboard::LoginCodes;
 
 use crate::app::App;
 use crate::collection;
-use crate::connection::Connection;
-use crate::connection::heads::{ConnectionRequests, HeadCounter};
+use crate::connection::heads::HeadCounter;
+use crate::connection::{Connection, OpenConnection};
 use crate::dashboard::with_dashboard;
 use crate::in_flight::Account;
 use crate::limits::{HEAD_BYTES_MAX, Limits};
 use crate::metering::Metering;
 use crate::pipeline::{self, HealthOnly, Peer};
 use crate::principal::authenticate::{OPERATOR_BYTES_MIN, TokenKeys};
+use crate::principal::jwks::{Jwks, JwksError, JwksSettings};
 use crate::principal::jwt::{JwtKey, JwtRules};
 use crate::principal::proxies::{Network, Proxies};
 use crate::router::router;
@@ -41,6 +41,8 @@ pub struct Settings {
     pub operator_token: Option<String>,
     /// The keys that JWTs of users are verified with.
     pub jwt_keys: Vec<JwtKey>,
+    /// The key set of an identity provider, which verifies JWTs too and may change while the server runs.
+    pub jwks: Option<JwksSettings>,
     /// The issuer and audience that JWTs of users must have.
     pub jwt_rules: JwtRules,
     /// Limits on concurrency, sizes and durations.
@@ -78,6 +80,9 @@ pub enum StartError {
     /// The database failed.
     #[error(transparent)]
     Bursar(#[from] Error),
+    /// The key set of the identity provider could not be read.
+    #[error("the key set of user tokens (jwt.jwks_path): {0}; nothing was started")]
+    Jwks(#[from] JwksError),
     /// The meter settings are invalid.
     #[error("meter: {0}")]
     Meter(#[from] MeterError),
@@ -97,12 +102,16 @@ impl Server {
     /// Binds the address. Connections are accepted by [`Server::run`].
     pub async fn bind(bursar: Bursar, address: SocketAddr, settings: Settings) -> Result<Server, StartError> {
         let Settings { operator_token, jwt_keys, jwt_rules, limits, clock, meter, trusted_proxies, .. } = settings;
-        let Settings { blobs, redirect_downloads, login_codes, .. } = settings;
+        let Settings { jwks, blobs, redirect_downloads, login_codes, .. } = settings;
         if operator_token.as_ref().is_some_and(|token| token.len() < OPERATOR_BYTES_MIN) {
             return Err(StartError::ShortToken);
         }
         let clock: Arc<dyn Clock> = clock.unwrap_or_else(|| Arc::new(SystemClock));
         let metering = Metering::new(bursar.clone(), meter, clock.clone())?;
+        let jwks = match jwks {
+            Some(jwks) => Some(Arc::new(Jwks::open(jwks).await?)),
+            None => None,
+        };
         // An address that cannot be used is an error before a token is created that nobody would see.
         let listener = TcpListener::bind(address).await.map_err(|error| StartError::Listen(address, error))?;
         let address = listener.local_addr().map_err(|error| StartError::Listen(address, error))?;
@@ -110,7 +119,8 @@ impl Server {
             Some(_) => None,
             None => create_first_token(&bursar, address).await?,
         };
-        let token_keys = TokenKeys::new(operator_token.as_deref(), jwt_keys, jwt_rules);
+        let mut token_keys = TokenKeys::new(operator_token.as_deref(), jwt_keys, jwt_rules);
+        token_keys.jwks = jwks;
         let mut app = App::new(bursar, token_keys, limits, clock, metering);
         app.proxies = Proxies(trusted_proxies);
         app.blobs = blobs;
@@ -134,7 +144,6 @@ impl Server {
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let Server { app, listener, login_codes, .. } = self;
         let router = TowerToHyperService::new(with_dashboard(&app, router(&app), login_codes));
-        let graceful = GracefulShutdown::new();
         let connections = Arc::new(Semaphore::new(app.limits.connections));
         let health_connections = Arc::new(Semaphore::new(HEALTH_CONNECTIONS));
         let mut http = http1::Builder::new();
@@ -143,6 +152,7 @@ impl Server {
         health_http.timer(TokioTimer::new()).header_read_timeout(app.limits.head.min(HEALTH_HEAD)).keep_alive(false);
         let heads: Account = "heads of requests".into();
         let collection = tokio::spawn(collection::run(app.clone()));
+        let jwks = app.token_keys.jwks.clone().map(|jwks| tokio::spawn(async move { jwks.run().await }));
         let mut stop = std::pin::pin!(stop);
         loop {
             let (mut permit, mut health_only) = tokio::select! {
@@ -172,12 +182,14 @@ impl Server {
             }
             // A response is one small write, which Nagle's algorithm would delay.
             let _ = stream.set_nodelay(true);
-            let (router, requests) = (router.clone(), ConnectionRequests::default());
-            let head_counter = HeadCounter::new(requests.clone(), app.bytes.clone(), heads.clone());
+            let open = OpenConnection::new(app.clone(), permit.ok());
+            let router = router.clone();
+            let head_counter = HeadCounter::new(open.requests.clone(), app.bytes.clone(), heads.clone());
             let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
-                let (router, running) = (router.clone(), requests.start());
+                let (router, running, open) = (router.clone(), open.requests.start(), open.clone());
                 async move {
                     let mut request = request.map(Body::new);
+                    request.extensions_mut().insert(open);
                     if health_only {
                         request.extensions_mut().insert(HealthOnly);
                     }
@@ -188,20 +200,28 @@ impl Server {
             });
             let io = TokioIo::new(Connection::new(stream, app.limits.min_pace(), head_counter, reset));
             let http = if health_only { &health_http } else { &http };
-            let connection = graceful.watch(http.serve_connection(io, service));
+            let connection = http.serve_connection(io, service).with_upgrades();
             let app = app.clone();
             tokio::spawn(async move {
-                app.metrics.connection(true);
+                let mut connection = std::pin::pin!(connection);
                 // Errors of one connection concern only its client.
+                tokio::select! {
+                    _ = connection.as_mut() => return,
+                    () = app.tails.stopped() => connection.as_mut().graceful_shutdown(),
+                }
                 let _ = connection.await;
-                app.metrics.connection(false);
-                drop(permit);
             });
         }
         app.stop();
         collection.abort();
+        jwks.inspect(|jwks| jwks.abort());
         drop(listener);
-        if tokio::time::timeout(app.limits.drain, graceful.shutdown()).await.is_err() {
+        // Each connection has a permit until it is closed.
+        let closed = async {
+            let _ = connections.acquire_many(app.limits.connections as u32).await;
+            let _ = health_connections.acquire_many(HEALTH_CONNECTIONS as u32).await;
+        };
+        if tokio::time::timeout(app.limits.drain, closed).await.is_err() {
             tracing::warn!("shutdown timed out with requests still running (limits.drain_ms)");
         }
     }

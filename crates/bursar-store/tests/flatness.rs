@@ -391,3 +391,68 @@ async fn rows_read(conn: &mut PgConnection) -> i64 {
         FROM pg_stat_user_tables WHERE schemaname = 'bursar'";
     sqlx::query_scalar(read).fetch_one(conn).await.unwrap()
 }
+
+/// Reads what a scrape of the metrics reads: the counts of all queues, and the figures of each.
+async fn scrape(store: &dyn Store, other_jobs: OtherJobs) {
+    let began = tokio::time::Instant::now();
+    let counts = store.queue_counts().await.unwrap();
+    let mut keys: Vec<_> = counts.iter().map(|(key, ..)| key.clone()).collect();
+    keys.dedup();
+    let figures = store.figures(&keys, NOON.micros() / 60_000_000 - 60).await.unwrap();
+    println!("with {other_jobs:?}: {:?} for a scrape", began.elapsed());
+    let jobs: i64 = counts.iter().map(|(.., count)| count).sum();
+    let others = if other_jobs == OtherJobs::Nothing { 0 } else { OTHER_JOBS as i64 };
+    assert_eq!(jobs, 41 + others, "{other_jobs:?}");
+    assert_eq!((keys.len(), figures.len()), (1, 1));
+    assert!(figures[0].oldest_waiting.is_some());
+}
+
+#[tokio::test]
+async fn the_rows_read_by_a_postgres_scrape_do_not_grow() {
+    let rows = async |other_jobs| {
+        let url = bursar_testkit::fresh_database();
+        let clock = Arc::new(ManualClock::at(NOON));
+        let open = || PostgresStore::open(&url, setup(&clock), PostgresOptions::default());
+        let store = open().await.unwrap();
+        let mut filler = PgConnection::connect(&url).await.unwrap();
+        if let Some(moved) = prepare(&store, &clock, other_jobs, "bursar.").await {
+            sqlx::raw_sql(sqlx::AssertSqlSafe(moved)).execute(&mut filler).await.unwrap();
+        }
+        store.close().await;
+        sqlx::raw_sql("VACUUM ANALYZE").execute(&mut filler).await.unwrap();
+        let before = rows_read(&mut filler).await;
+        let store = open().await.unwrap();
+        scrape(&store, other_jobs).await;
+        store.close().await;
+        rows_read(&mut filler).await - before
+    };
+    let alone = rows(OtherJobs::Nothing).await;
+    for other_jobs in [OtherJobs::Blocked, OtherJobs::Finished, OtherJobs::Scheduled, OtherJobs::Backlog] {
+        let cost = rows(other_jobs).await;
+        println!("{cost} rows with {other_jobs:?}, {alone} without");
+        assert!(cost.abs_diff(alone) <= 200, "{other_jobs:?}: {cost} rows, {alone} without");
+    }
+}
+
+#[tokio::test]
+async fn the_cost_of_a_sqlite_scrape_does_not_grow() {
+    let steps = async |other_jobs| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("b.db");
+        let clock = Arc::new(ManualClock::at(NOON));
+        let store = SqliteStore::open(&path, setup(&clock)).await.unwrap();
+        if let Some(moved) = prepare(&store, &clock, other_jobs, "bursar_").await {
+            rusqlite::Connection::open(&path).unwrap().execute_batch(&moved).unwrap();
+        }
+        let before = store.effort();
+        scrape(&store, other_jobs).await;
+        store.effort().1 - before.1
+    };
+    let alone = steps(OtherJobs::Nothing).await;
+    assert!(alone > 0, "the steps of reads are counted");
+    for other_jobs in [OtherJobs::Blocked, OtherJobs::Finished, OtherJobs::Scheduled, OtherJobs::Backlog] {
+        let cost = steps(other_jobs).await;
+        println!("{cost} steps with {other_jobs:?}, {alone} without");
+        assert!(cost.abs_diff(alone) <= 500, "{other_jobs:?}: {cost} steps, {alone} without");
+    }
+}

@@ -234,8 +234,7 @@ pub struct QueueAnswer {
     pub name: Queue,
     #[serde(flatten)]
     pub config: QueueBody,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub figures: Option<FiguresAnswer>,
+    pub figures: FiguresAnswer,
 }
 
 impl QueueAnswer {
@@ -244,7 +243,7 @@ impl QueueAnswer {
 }
 
 /// The statistics of a queue.
-#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 pub struct FiguresAnswer {
     /// The number of jobs in each state.
     pub states: Map<String, Value>,

@@ -4,7 +4,7 @@
 
 use bursar_wire::budget::BudgetAnswer;
 use bursar_wire::problem::{Kind, Problem, ViolationAnswer};
-use bursar_wire::queue::QueueAnswer;
+use bursar_wire::queue::{FiguresAnswer, QueueAnswer};
 use bursar_wire::schedule::ScheduleAnswer;
 use bursar_wire::worker_calls::{FinishedItems, ItemAnswer};
 use serde::Serialize;
@@ -48,7 +48,7 @@ fn the_payload_of_a_schedule_keeps_its_text() {
 #[test]
 fn queues_items_and_problems_survive_a_round_trip() {
     let queue = bursar_wire::queue::QueueBody::default();
-    let queue = QueueAnswer { name: "q".try_into().unwrap(), config: queue, figures: None };
+    let queue = QueueAnswer { name: "q".try_into().unwrap(), config: queue, figures: FiguresAnswer::default() };
     round_trip::<QueueAnswer>(&serde_json::to_value(queue).unwrap());
     let problem = json!({
         "type": "/problems/refused", "title": Problem::new(Kind::Refused, "").title, "status": 409, "detail": "d", "retry_after_ms": 5, "request_id": "r",

@@ -67,7 +67,7 @@ pub use bursar_core::name::{
 pub use bursar_core::notation::{self, Amount, Unit};
 pub use bursar_core::page;
 pub use bursar_core::payload::Payload;
-pub use bursar_core::refusal::{Invalid, Refusal, Violation};
+pub use bursar_core::refusal::{Invalid, Refusal, RefusalReason, Violation};
 pub use bursar_core::request::{
     Act, Actual, BlobOp, Charge, Command, Fingerprint, IfMatch, NamedReference, Op, Part, Redemption, Request, Settle,
 };
@@ -88,6 +88,7 @@ pub use bursar_worker::{
 /// The drivers whose connections appear in this crate's interface.
 pub use {rusqlite, sqlx};
 
+pub use crate::api::all_queues::{AllQueues, QueueLoad};
 pub use crate::api::blob_records::BlobRecords;
 pub use crate::api::command::{CommandBuilder, Receipt};
 pub use crate::api::credentials::{Credentials, Issued};
@@ -108,5 +109,5 @@ pub use crate::archive::{
 pub use crate::engine::{Counters, Distribution, Histogram, Vitals};
 pub use crate::error::Error;
 pub use crate::maintenance::{Removed, Swept, Tended};
-pub use crate::observed::{RefusalCount, WorkerSeen};
+pub use crate::observed::{Incidents, RefusalCount, WorkerSeen};
 pub use crate::wakeup::{Missed, Notice, Notices, ProgressNotices, Progressed};

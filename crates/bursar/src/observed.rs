@@ -2,18 +2,24 @@
 //!
 //! Nothing depends on it. It is lost when the process ends, and every process counts its own.
 
+mod counts;
+
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use bursar_core::event::Entry;
 use bursar_core::job::LeaseRequest;
 use bursar_core::name::{Queue, Scope, Tenant, WorkerName};
-use bursar_core::refusal::{Refusal, Violation};
+use bursar_core::refusal::{Refusal, RefusalReason, Violation};
 use bursar_core::request::Request;
 use bursar_core::window::Window;
 use tokio::sync::watch;
 use tokio::time::Instant;
+
+use self::counts::Counts;
+pub use self::counts::Incidents;
 
 /// The most limits, and the most workers, that are remembered over all tenants. One more makes room by forgetting the half that was
 /// seen longest ago.
@@ -50,6 +56,7 @@ pub struct WorkerSeen {
 /// What this process has seen since it opened the database.
 pub(crate) struct Observed {
     since: Instant,
+    counts: Counts,
     refusals: Mutex<Recent<(Scope, Option<Window>), u64>>,
     /// Changes with every refusal that is counted.
     refused: watch::Sender<u64>,
@@ -68,6 +75,7 @@ impl Observed {
     pub(crate) fn new() -> Arc<Observed> {
         Arc::new(Observed {
             since: Instant::now(),
+            counts: Counts::default(),
             refusals: Mutex::default(),
             refused: watch::Sender::new(0),
             workers: Mutex::default(),
@@ -79,12 +87,26 @@ impl Observed {
         self.since.elapsed()
     }
 
+    /// Counts the events of an entry that this process has committed.
+    pub(crate) fn committed(&self, entry: &Entry) {
+        self.counts.committed(entry);
+    }
+
+    pub(crate) fn refusal_reasons(&self) -> Vec<(RefusalReason, u64)> {
+        self.counts.reasons()
+    }
+
+    pub(crate) fn incidents(&self) -> Incidents {
+        self.counts.incidents()
+    }
+
     /// Counts what a refusal names. A dry run asks what would happen, so that it does not count.
     pub(crate) fn refused(&self, request: &Request, refusal: &Refusal) {
-        let Refusal::Refused(violations) = refusal else { return };
         if request.dry_run {
             return;
         }
+        self.counts.refused(refusal.reason());
+        let Refusal::Refused(violations) = refusal else { return };
         let now = Instant::now();
         let mut refusals = lock(&self.refusals);
         for violation in violations {
@@ -270,6 +292,9 @@ mod tests {
             [("a", None, 1, 0), ("a", day, 2, 0), ("team", Some("lifetime".to_owned()), 1, 120)],
             "a dry run and an unknown scope do not count"
         );
+        let reasons = observed.refusal_reasons().into_iter().filter(|(_, count)| *count > 0);
+        let reasons: Vec<_> = reasons.map(|(reason, count)| (reason.as_str(), count)).collect();
+        assert_eq!(reasons, [("limit", 3), ("frozen", 1), ("unknown_scope", 1)], "a dry run does not count");
         assert_eq!(observed.refusals(&Tenant::new("globex").expect("a tenant")).len(), 2);
     }
 

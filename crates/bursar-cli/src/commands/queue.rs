@@ -230,7 +230,7 @@ async fn list(after: Option<&Queue>, most: usize, context: &Context) -> Result<(
                 [JobState::Queued, JobState::Scheduled, JobState::Leased, JobState::AwaitingBudget, JobState::Dead];
             let state = if queue.config.paused { "paused" } else { "active" };
             let mut row = vec![queue.name.to_string(), state.to_owned()];
-            row.extend(states.map(|state| count(queue.figures.as_ref(), state)));
+            row.extend(states.map(|state| count(&queue.figures, state)));
             row
         });
         table(
@@ -246,8 +246,8 @@ fn span(millis: i64) -> Span {
     Span::from_millis(millis.unsigned_abs())
 }
 
-fn count(figures: Option<&FiguresAnswer>, state: JobState) -> String {
-    figures.and_then(|figures| figures.states.get(state.as_str())).map_or("-".into(), ToString::to_string)
+fn count(figures: &FiguresAnswer, state: JobState) -> String {
+    figures.states.get(state.as_str()).map_or("-".into(), ToString::to_string)
 }
 
 fn show(queue: &QueueAnswer, context: &Context) -> Result<(), Problem> {
@@ -255,7 +255,6 @@ fn show(queue: &QueueAnswer, context: &Context) -> Result<(), Problem> {
         let QueueAnswer { name, config, figures } = queue;
         let rate = |rate: Option<RateBody>| cell(rate.map(|rate| format!("{} per {}", rate.amount, span(rate.per_ms))));
         let kept = |time: Option<i64>| time.map_or("for ever".to_owned(), |millis| span(millis).to_string());
-        let oldest = |of: fn(&FiguresAnswer) -> Option<&String>| distance(figures.as_ref().and_then(of));
         let mut lines = vec![
             format!("queue            {name}{}", if config.paused { " (paused)" } else { "" }),
             format!("concurrency      {}", cell(config.concurrency)),
@@ -268,21 +267,19 @@ fn show(queue: &QueueAnswer, context: &Context) -> Result<(), Problem> {
             format!("keep succeeded   {}", kept(config.retention.succeeded_ms)),
             format!("keep cancelled   {}", kept(config.retention.cancelled_ms)),
             format!("keep dead        {}", kept(config.retention.dead_ms)),
-            format!("oldest waiting   {}", oldest(|figures| figures.oldest_waiting.as_ref())),
-            format!("oldest lease     {}", oldest(|figures| figures.oldest_lease.as_ref())),
+            format!("oldest waiting   {}", distance(figures.oldest_waiting.as_ref())),
+            format!("oldest lease     {}", distance(figures.oldest_lease.as_ref())),
         ];
-        lines.extend(JobState::ALL.map(|state| format!("{:<16} {}", state.as_str(), count(figures.as_ref(), state))));
-        lines.extend(figures.as_ref().map(|figures| {
-            format!(
-                "last {} min: {} enqueued, {} succeeded, {} cancelled, {} dead, {} failed attempts",
-                figures.over_ms / 60_000,
-                figures.enqueued,
-                figures.succeeded,
-                figures.cancelled,
-                figures.dead,
-                figures.failed_attempts
-            )
-        }));
+        lines.extend(JobState::ALL.map(|state| format!("{:<16} {}", state.as_str(), count(figures, state))));
+        lines.push(format!(
+            "last {} min: {} enqueued, {} succeeded, {} cancelled, {} dead, {} failed attempts",
+            figures.over_ms / 60_000,
+            figures.enqueued,
+            figures.succeeded,
+            figures.cancelled,
+            figures.dead,
+            figures.failed_attempts
+        ));
         lines.join("\n")
     })
 }

@@ -8,9 +8,10 @@ use bursar::{JobState, Unit};
 use bursar_client::{Client, Error, FiguresPeriod, JobQuery};
 use bursar_wire::budget::{BalanceAnswer, BudgetAnswer};
 use bursar_wire::problem::Problem;
-use bursar_wire::queue::{FiguresAnswer, QueueAnswer};
+use bursar_wire::queue::QueueAnswer;
 use clap::Args;
 use serde::Serialize;
+use serde_json::Value;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::context::Context;
@@ -205,14 +206,10 @@ async fn load(client: &Client) -> Result<View, Error> {
 
 impl QueueRow {
     fn of(queue: &QueueAnswer) -> QueueRow {
-        let figures = queue.figures.as_ref();
-        let in_state = |state: JobState| {
-            figures.and_then(|figures| figures.states.get(state.as_str())?.as_i64()).unwrap_or_default()
-        };
-        let per_minute = |count: fn(&FiguresAnswer) -> i64| {
-            let minutes = |figures: &FiguresAnswer| (figures.over_ms.max(60_000) as f64) / 60_000.0;
-            figures.map_or(0.0, |figures| count(figures) as f64 / minutes(figures))
-        };
+        let figures = &queue.figures;
+        let in_state = |state: JobState| figures.states.get(state.as_str()).and_then(Value::as_i64).unwrap_or_default();
+        let minutes = figures.over_ms.max(60_000) as f64 / 60_000.0;
+        let per_minute = |count: i64| count as f64 / minutes;
         QueueRow {
             name: queue.name.to_string(),
             paused: queue.config.paused,
@@ -221,10 +218,10 @@ impl QueueRow {
             awaiting_budget: in_state(JobState::AwaitingBudget),
             leased: in_state(JobState::Leased),
             dead: in_state(JobState::Dead),
-            enqueued_per_minute: per_minute(|figures| figures.enqueued),
-            succeeded_per_minute: per_minute(|figures| figures.succeeded),
-            failed_per_minute: per_minute(|figures| figures.failed_attempts),
-            oldest_waiting: figures.and_then(|figures| figures.oldest_waiting.clone()),
+            enqueued_per_minute: per_minute(figures.enqueued),
+            succeeded_per_minute: per_minute(figures.succeeded),
+            failed_per_minute: per_minute(figures.failed_attempts),
+            oldest_waiting: figures.oldest_waiting.clone(),
         }
     }
 }

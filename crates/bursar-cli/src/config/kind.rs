@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bursar::meter::PathPattern;
 use bursar::{Limit, Span};
-use bursar_server::{JwtKey, Network, OPERATOR_BYTES_MIN};
+use bursar_server::{JwksSource, JwtKey, Network, OPERATOR_BYTES_MIN};
 use tracing_subscriber::filter::Targets;
 
 use super::meter::{read_paths, read_quota, show_paths, show_quota};
@@ -38,6 +38,8 @@ pub(crate) enum Kind {
     Text(Field<Option<String>>),
     /// A public key in PEM.
     PublicKey(Field<Option<String>>),
+    /// The address of a key set.
+    KeySet(Field<Option<String>>),
     /// The operator token.
     Token(Field<Option<Secret>>),
     /// The secret that signs user tokens.
@@ -83,6 +85,10 @@ impl Kind {
             Kind::Text(at) => *at(config) = Some(text.to_owned()),
             Kind::Secret(_) if text.is_empty() => return Err(format!("must be {}", self.allowed())),
             Kind::Secret(at) => *at(config) = Some(Secret::new(text)),
+            Kind::KeySet(at) => {
+                JwksSource::at(text).map_err(|_| invalid())?;
+                *at(config) = Some(text.to_owned());
+            }
             Kind::PublicKey(at) => {
                 JwtKey::public(text).map_err(|_| format!("must be {}", self.allowed()))?;
                 *at(config) = Some(text.to_owned());
@@ -134,7 +140,7 @@ impl Kind {
             Kind::TenantsKept { at, .. } => tenant_kept::show(at(config)),
             Kind::Quota(at) => show_quota(at(config)),
             Kind::Paths(at) => return at(config).as_deref().map(show_paths),
-            Kind::Text(at) => return at(config).clone(),
+            Kind::Text(at) | Kind::KeySet(at) => return at(config).clone(),
             Kind::PublicKey(at) => return at(config).as_ref().map(|_| "(public key)".to_owned()),
             Kind::Token(at) | Kind::Key(at) | Kind::Secret(at) => {
                 return at(config).as_ref().map(|_| "(secret)".to_owned());
@@ -161,6 +167,7 @@ impl Kind {
             Kind::Quota(_) => "limits, separated by commas: 10000:hour, 1000000:month@Europe/Berlin".to_owned(),
             Kind::Paths(_) => "paths, separated by commas: /livez, /docs/{*rest}; `-` for none".to_owned(),
             Kind::Text(_) => "any text".to_owned(),
+            Kind::KeySet(_) => "https://…, or http://… on a loopback address".to_owned(),
             Kind::PublicKey(_) => "a PEM public key: RSA with at least 2048 bits, or Ed25519".to_owned(),
             Kind::Token(_) => format!("at least {OPERATOR_BYTES_MIN} characters"),
             Kind::Key(_) => "at least 32 bytes".to_owned(),
@@ -179,7 +186,7 @@ impl Kind {
     /// Returns the placeholder for the value in the help.
     pub(crate) fn value_name(&self) -> String {
         match self {
-            Kind::Database(_) | Kind::Server(_) => "URL",
+            Kind::Database(_) | Kind::Server(_) | Kind::KeySet(_) => "URL",
             Kind::Address(_) => "ADDR",
             Kind::Networks(_) => "NETWORKS",
             Kind::TenantsKept { .. } => "TENANT.KIND=DURATION,…",

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bursar::{Bursar, Options, PostgresOptions, Rules};
-use bursar_server::{JwtKey, JwtRules, Limits, Network, Settings};
+use bursar_server::{JwksSettings, JwksSource, JwtKey, JwtRules, Limits, Network, Settings};
 use bursar_wire::problem::Problem;
 
 pub(crate) use self::flags::Flags;
@@ -62,12 +62,47 @@ pub(crate) struct Config {
 }
 
 /// How user tokens (JWTs) are checked.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Jwt {
     pub(crate) secret: Option<Secret>,
     pub(crate) public_key: Option<String>,
     pub(crate) issuer: Option<String>,
     pub(crate) audience: Option<String>,
+    pub(crate) jwks_path: Option<String>,
+    pub(crate) jwks_url: Option<String>,
+    pub(crate) jwks_refresh: Duration,
+}
+
+impl Default for Jwt {
+    fn default() -> Jwt {
+        Jwt {
+            secret: None,
+            public_key: None,
+            issuer: None,
+            audience: None,
+            jwks_path: None,
+            jwks_url: None,
+            jwks_refresh: Duration::from_secs(900),
+        }
+    }
+}
+
+impl Jwt {
+    /// Returns where the key set is, and how often it is read.
+    fn key_set(&self) -> Result<Option<JwksSettings>, Problem> {
+        let source = match (&self.jwks_path, &self.jwks_url) {
+            (None, None) => return Ok(None),
+            (Some(path), None) => JwksSource::File(path.into()),
+            (None, Some(url)) => JwksSource::at(url)
+                .map_err(|error| Problem::invalid("jwt.jwks_url".into(), format!("jwt.jwks_url: {error}")))?,
+            (Some(_), Some(_)) => {
+                let detail =
+                    "jwt.jwks_path and jwt.jwks_url are both set; a server has one key set, so unset one of them";
+                return Err(Problem::invalid("jwt.jwks_url".into(), detail));
+            }
+        };
+        Ok(Some(JwksSettings { refresh: self.jwks_refresh, ..JwksSettings::new(source) }))
+    }
 }
 
 /// The format and the level of the log.
@@ -255,6 +290,7 @@ impl Config {
         Ok(Settings {
             operator_token: self.operator_token.as_ref().map(|token| token.reveal().to_owned()),
             jwt_keys,
+            jwks: self.jwt.key_set()?,
             jwt_rules: JwtRules { issuer: self.jwt.issuer.clone(), audience: self.jwt.audience.clone() },
             limits: self.limits.clone(),
             trusted_proxies: self.trusted_proxies.clone(),

@@ -84,6 +84,21 @@ const SETTINGS: &[Setting] = &[
         Kind::PublicKey(|c| &mut c.jwt.public_key),
         "public key that verifies user tokens (RS256, EdDSA)",
     ),
+    Setting::new(
+        "jwt.jwks_path",
+        Kind::Text(|c| &mut c.jwt.jwks_path),
+        "file with the key set (JWKS) that verifies user tokens (RS256, EdDSA); it is read again at intervals",
+    ),
+    Setting::new(
+        "jwt.jwks_url",
+        Kind::KeySet(|c| &mut c.jwt.jwks_url),
+        "address of the key set (JWKS) that verifies user tokens (RS256, EdDSA)",
+    ),
+    Setting::rare(
+        "jwt.jwks_refresh_ms",
+        millis(SECOND, DAY, |c| &mut c.jwt.jwks_refresh),
+        "interval at which the key set is read again; it is also read when a token names a key that it does not have",
+    ),
     Setting::new("jwt.issuer", Kind::Text(|c| &mut c.jwt.issuer), "required issuer (`iss`) of user tokens"),
     Setting::new("jwt.audience", Kind::Text(|c| &mut c.jwt.audience), "required audience (`aud`) of user tokens"),
     Setting::new("log.format", Kind::Choice(["text", "json"], |c| &mut c.log.json), "format of the log"),
@@ -138,6 +153,11 @@ const SETTINGS: &[Setting] = &[
         "limits.principal_bytes",
         count(16 << 20, 1 << 40, |c| &mut c.limits.principal_bytes),
         "maximum bytes in memory for one principal; further requests are answered 429 `too-many-bytes`",
+    ),
+    Setting::new(
+        "limits.metric_queues",
+        count(0, 1_000, |c| &mut c.limits.metric_queues),
+        "maximum queues with metrics of their own; the others share the label `(other)`",
     ),
     Setting::new(
         "limits.drain_ms",

@@ -242,7 +242,7 @@ async fn leases_and_reports_of_a_worker_work() {
     work.snooze_all(vec![SnoozeItem { id, fence, delay_ms: 60_000 }]).await.unwrap();
     let ((id, fence), (other, other_fence)) = (at(7), at(8));
     work.return_all(vec![ReturnItem { id, fence }, ReturnItem { id: other, fence: other_fence }]).await.unwrap();
-    let counts = client.queues().show(&queue(), None).await.unwrap().figures.clone().unwrap().states;
+    let counts = client.queues().show(&queue(), None).await.unwrap().figures.states.clone();
     let counted = |state: &str| counts[state].as_i64().unwrap();
     assert_eq!((counted("dead"), counted("scheduled"), counted("queued"), counted("succeeded")), (2, 2, 3, 2));
     let groups = client.dead().groups(Some(&queue()), None, 10).await.unwrap().into_inner();
@@ -252,7 +252,7 @@ async fn leases_and_reports_of_a_worker_work() {
     let listed = client.queues().list_over(period, None, 10).await.unwrap().into_inner().items.remove(0);
     let shown = client.queues().show_over(&queue(), period).await.unwrap().into_inner();
     for answer in [listed, shown] {
-        let figures = answer.figures.unwrap();
+        let figures = answer.figures;
         let dead = figures.series.unwrap().dead;
         assert_eq!((figures.over_ms, dead.len(), dead.iter().sum::<i64>()), (300_000, 5, 2));
     }

@@ -95,7 +95,7 @@ impl JobFilter {
         }
         let selected = |queue: &&QueueAnswer| given(&self.queue).is_none_or(|name| queue.name.as_str() == name);
         let mut counts = Counts::new();
-        for figures in queues.iter().filter(selected).filter_map(|queue| queue.figures.as_ref()) {
+        for figures in queues.iter().filter(selected).map(|queue| &queue.figures) {
             for state in JobState::ALL {
                 *counts.entry(state).or_default() += queues::state_count(figures, state);
             }

@@ -102,14 +102,14 @@ fn channels(visit: &Visit) -> String {
 }
 
 fn total(queues: &[QueueAnswer], of: impl Fn(&FiguresAnswer) -> i64) -> i64 {
-    queues.iter().filter_map(|queue| queue.figures.as_ref()).map(of).fold(0, i64::saturating_add)
+    queues.iter().map(|queue| of(&queue.figures)).fold(0, i64::saturating_add)
 }
 
 fn stats(visit: &Visit, overview: &Overview) -> Markup {
     let queues = &overview.queues;
     let states = |state: JobState| total(queues, |figures| state_count(figures, state));
     let waiting = states(JobState::Queued);
-    let oldest = queues.iter().filter_map(|queue| queue.figures.as_ref()?.oldest_waiting.as_deref()).min();
+    let oldest = queues.iter().filter_map(|queue| queue.figures.oldest_waiting.as_deref()).min();
     let dead = states(JobState::Dead);
     html! {
         (headline(visit, &overview.budgets))
@@ -192,7 +192,7 @@ fn headline(visit: &Visit, budgets: &[BudgetAnswer]) -> Markup {
 fn attention(visit: &Visit, overview: &Overview) -> Markup {
     let mut items: Vec<Markup> = Vec::new();
     for queue in &overview.queues {
-        let Some(figures) = &queue.figures else { continue };
+        let figures = &queue.figures;
         let name = queue.name.as_str();
         let href = visit.url(&format!("/queues/{}", encoded(name)));
         let dead = state_count(figures, JobState::Dead);

@@ -43,7 +43,7 @@ pub(crate) fn state_count(figures: &FiguresAnswer, state: JobState) -> i64 {
 
 /// Returns the jobs of each minute by outcome, over all queues.
 pub(crate) fn series(queues: &[QueueAnswer]) -> Vec<Series> {
-    let all: Vec<&SeriesAnswer> = queues.iter().filter_map(|queue| queue.figures.as_ref()?.series.as_ref()).collect();
+    let all: Vec<&SeriesAnswer> = queues.iter().filter_map(|queue| queue.figures.series.as_ref()).collect();
     let sum = |of: fn(&SeriesAnswer) -> &Vec<i64>| {
         let minutes = all.iter().map(|series| of(series).len()).max().unwrap_or(0);
         let at = |minute: usize| all.iter().filter_map(|series| of(series).get(minute)).sum::<i64>();
@@ -90,9 +90,9 @@ pub(crate) fn table(visit: &Visit, queues: &[QueueAnswer]) -> Markup {
 }
 
 fn row(visit: &Visit, queue: &QueueAnswer) -> Markup {
-    let figures = queue.figures.as_ref();
-    let state = |state| figures.map_or(0, |figures| state_count(figures, state));
-    let oldest = figures.and_then(|figures| time::since(figures.oldest_waiting.as_deref(), visit.now));
+    let figures = &queue.figures;
+    let state = |state| state_count(figures, state);
+    let oldest = time::since(figures.oldest_waiting.as_deref(), visit.now);
     html! {
         tr {
             td.lead {
@@ -101,12 +101,12 @@ fn row(visit: &Visit, queue: &QueueAnswer) -> Markup {
             }
             (amount::count_cell("waiting", state(JobState::Queued)))
             (amount::count_cell("running", state(JobState::Leased)))
-            (amount::count_cell("done/h", figures.map_or(0, |figures| figures.succeeded)))
-            (amount::count_cell("failed/h", figures.map_or(0, |figures| figures.failed_attempts)))
+            (amount::count_cell("done/h", figures.succeeded))
+            (amount::count_cell("failed/h", figures.failed_attempts))
             (amount::count_cell("dead", state(JobState::Dead)))
             td.num.hide-sm { @match oldest { Some(age) if state(JobState::Queued) > 0 => (about(age)), _ => span.zero { "–" } } }
             td.num.hide-md {
-                @if let Some(series) = figures.and_then(|figures| figures.series.as_ref()) { (chart::spark(&series.succeeded, "jobs done by minute")) }
+                @if let Some(series) = &figures.series { (chart::spark(&series.succeeded, "jobs done by minute")) }
             }
         }
     }
@@ -129,7 +129,7 @@ async fn show(visit: Visit, Path(name): Path<String>) -> Result<Response, Failur
     let body = html! {
         (head_of(&visit, &[("/queues", "Queues")], &title, &html! {}, &acts))
         div data-live #paused { (paused_note(&visit, &name, pause.as_ref())) }
-        @if let Some(figures) = &queue.figures { div.card.stats data-live #stats { (figures_of(&visit, figures)) } }
+        div.card.stats data-live #stats { (figures_of(&visit, &queue.figures)) }
         section.card data-live #chart { (chart::columns("Jobs a minute", "by outcome", &series(std::slice::from_ref(&queue)), &amount::count)) }
         section.card { div.card-head { h2 { "Settings" } } div.card-body { (settings(&queue)) } }
     };

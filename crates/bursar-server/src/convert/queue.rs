@@ -7,7 +7,7 @@ use crate::wire::stamp;
 
 /// Returns the settings of a queue and its figures, with those of each minute if `series` is set.
 pub fn queue_answer(name: Queue, config: &QueueConfig, figures: &QueueFigures, series: bool) -> QueueAnswer {
-    QueueAnswer { name, config: config.into(), figures: Some(figures_answer(figures, series)) }
+    QueueAnswer { name, config: config.into(), figures: figures_answer(figures, series) }
 }
 
 fn figures_answer(figures: &QueueFigures, series: bool) -> FiguresAnswer {

@@ -22,7 +22,7 @@ pub(super) fn tenant(principal: &Principal, headers: &HeaderMap) -> Result<Tenan
 }
 
 /// Returns the value of a header that may occur at most once.
-pub(super) fn header_text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, Problem> {
+pub(crate) fn header_text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, Problem> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {

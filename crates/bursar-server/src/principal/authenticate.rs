@@ -1,13 +1,17 @@
 //! Authentication: from the token of a request to its principal.
 
+use std::sync::Arc;
+
 use axum::http::request::Parts;
 use axum::http::{HeaderName, header};
 use bursar::{Bursar, Context, CredentialClass, CredentialToken, Grant, GrantFault, Tenant};
 use sha2::{Digest, Sha256};
 
 use crate::app::App;
+use crate::events::socket;
 use crate::pipeline::Peer;
-use crate::principal::jwt::{JwtKey, JwtRules};
+use crate::principal::jwks::Jwks;
+use crate::principal::jwt::{JwtError, JwtKey, JwtRules, User};
 use crate::principal::permissions::Role;
 use crate::principal::{Principal, owner_named, unauthorized};
 use crate::trace::Trace;
@@ -24,11 +28,21 @@ pub(crate) struct TokenKeys {
     operator: Option<[u8; 32]>,
     jwt: Vec<JwtKey>,
     rules: JwtRules,
+    /// Further keys for JWTs, which an identity provider changes.
+    pub(crate) jwks: Option<Arc<Jwks>>,
 }
 
 impl TokenKeys {
     pub(crate) fn new(operator: Option<&str>, jwt: Vec<JwtKey>, rules: JwtRules) -> TokenKeys {
-        TokenKeys { operator: operator.map(|token| Sha256::digest(token).into()), jwt, rules }
+        TokenKeys { operator: operator.map(|token| Sha256::digest(token).into()), jwt, rules, jwks: None }
+    }
+
+    /// Returns the user of a JWT.
+    async fn user(&self, token: &str, now: i64) -> Result<User, JwtError> {
+        let user = JwtKey::verify(&self.jwt, &self.rules, token, now);
+        let (Err(JwtError::BadSignature), Some(jwks)) = (&user, &self.jwks) else { return user };
+        let keys = jwks.candidates(JwtKey::id_in(token)?.as_deref()).await;
+        JwtKey::verify(&keys, &self.rules, token, now)
     }
 }
 
@@ -75,7 +89,12 @@ fn token(parts: &Parts) -> Result<(&str, bool), Problem> {
     let bearers = parts.headers.get_all(header::AUTHORIZATION).iter().map(|value| (value, false));
     let workers = parts.headers.get_all(&WORKER_TOKEN).iter().map(|value| (value, true));
     let mut all = bearers.chain(workers);
-    let (Some((value, worker)), None) = (all.next(), all.next()) else { return Err(unauthorized()) };
+    let mut offered = socket::tokens(&parts.headers);
+    let (value, worker) = match (all.next(), all.next(), offered.next(), offered.next()) {
+        (Some(given), None, None, None) => given,
+        (None, None, Some(token), None) => return Ok((token, false)),
+        _ => return Err(unauthorized()),
+    };
     let text = value.to_str().map_err(|_| unauthorized())?;
     if worker {
         return Ok((text.trim(), true));
@@ -115,8 +134,7 @@ async fn identify(app: &App, text: &str, worker_only: bool) -> Result<Result<Pri
     }
     if text.matches('.').count() == 2 {
         let now = app.clock.now().micros().div_euclid(1_000_000);
-        let TokenKeys { jwt, rules, .. } = &app.token_keys;
-        let user = JwtKey::verify(jwt, rules, text, now).map_err(|error| error.to_string());
+        let user = app.token_keys.user(text, now).await.map_err(|error| error.to_string());
         return Ok(user.map(|user| Principal {
             role: Some(user.role),
             tenant: user.tenant,

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use bursar::Tenant;
 use bursar::bounds::NAME_BYTES_MAX;
 use ring::hmac;
-use ring::signature::{ED25519, RSA_PKCS1_2048_8192_SHA256, UnparsedPublicKey};
+use ring::signature::{ED25519, RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents, UnparsedPublicKey};
 use serde::Deserialize;
 
 use crate::principal::permissions::Role;
@@ -30,6 +30,8 @@ pub struct JwtKey(Key);
 enum Key {
     Hs256(hmac::Key),
     Rs256(Vec<u8>),
+    /// An RSA key as its modulus and its exponent.
+    Components(Vec<u8>, Vec<u8>),
     EdDsa(Vec<u8>),
 }
 
@@ -75,6 +77,8 @@ pub(crate) struct User {
 struct Header {
     alg: String,
     #[serde(default)]
+    kid: Option<String>,
+    #[serde(default)]
     crit: Option<serde_json::Value>,
 }
 
@@ -116,6 +120,27 @@ impl JwtKey {
         public_key(&der).map(JwtKey).ok_or(JwtError::BadKey)
     }
 
+    /// Creates an RS256 key from its modulus and exponent; `None` if it has too few or too many bits.
+    pub(crate) fn rsa(modulus: &[u8], exponent: &[u8]) -> Option<JwtKey> {
+        let plain = |number: &[u8]| -> Vec<u8> { number.iter().copied().skip_while(|byte| *byte == 0).collect() };
+        let (modulus, exponent) = (plain(modulus), plain(exponent));
+        let good = (256..=1_024).contains(&modulus.len()) && (1..=8).contains(&exponent.len());
+        good.then_some(JwtKey(Key::Components(modulus, exponent)))
+    }
+
+    /// Creates an EdDSA key from its 32 bytes.
+    pub(crate) fn ed25519(key: &[u8]) -> Option<JwtKey> {
+        (key.len() == 32).then(|| JwtKey(Key::EdDsa(key.to_vec())))
+    }
+
+    /// Returns the id of the key that a token names.
+    pub(crate) fn id_in(token: &str) -> Result<Option<String>, JwtError> {
+        let (header, _) = token.split_once('.').filter(|_| token.len() <= BYTES_MAX).ok_or(JwtError::Malformed)?;
+        let header = URL_SAFE_NO_PAD.decode(header).map_err(|_| JwtError::Malformed)?;
+        let header: Header = serde_json::from_slice(&header).map_err(|_| JwtError::Malformed)?;
+        Ok(header.kid)
+    }
+
     /// Verifies a token at a time in seconds since 1970, and returns its user.
     pub(crate) fn verify(keys: &[JwtKey], rules: &JwtRules, token: &str, now: i64) -> Result<User, JwtError> {
         if token.len() > BYTES_MAX {
@@ -142,6 +167,9 @@ impl JwtKey {
             (Key::Hs256(key), "HS256") => hmac::verify(key, text, signature).is_ok(),
             (Key::Rs256(key), "RS256") => {
                 UnparsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, key).verify(text, signature).is_ok()
+            }
+            (Key::Components(n, e), "RS256") => {
+                RsaPublicKeyComponents { n, e }.verify(&RSA_PKCS1_2048_8192_SHA256, text, signature).is_ok()
             }
             (Key::EdDsa(key), "EdDSA") => UnparsedPublicKey::new(&ED25519, key).verify(text, signature).is_ok(),
             _ => false,
@@ -223,7 +251,7 @@ impl fmt::Debug for JwtKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
             Key::Hs256(_) => "JwtKey(HS256)",
-            Key::Rs256(_) => "JwtKey(RS256)",
+            Key::Rs256(_) | Key::Components(..) => "JwtKey(RS256)",
             Key::EdDsa(_) => "JwtKey(EdDSA)",
         })
     }

@@ -2,6 +2,7 @@
 
 pub(crate) mod authenticate;
 pub(crate) mod failed_attempts;
+pub(crate) mod jwks;
 pub(crate) mod jwt;
 pub(crate) mod permissions;
 pub(crate) mod proxies;

@@ -30,8 +30,14 @@ pub(super) fn routes() -> Vec<Route> {
             read,
         )
         .pages(),
-        Route::new(Method::GET, "/v1/events", Action::EventsListen, "Stream events as server-sent events", listen)
-            .waits(),
+        Route::new(
+            Method::GET,
+            "/v1/events",
+            Action::EventsListen,
+            "Stream events, as server-sent events or over a WebSocket",
+            listen,
+        )
+        .waits(),
         Route::new(
             Method::GET,
             "/v1/activity",

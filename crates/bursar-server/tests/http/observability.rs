@@ -1,11 +1,14 @@
 //! Traces and metrics.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use bursar_server::{Limits, metrics_table};
+use bursar::{ManualClock, RefusalReason, Span, Time};
+use bursar_server::{Limits, Settings, metrics_table};
 use serde_json::{Value, json};
 
-use crate::test_server::{OPERATOR, TestServer, on_both_engines};
+use crate::client::Response;
+use crate::test_server::{Engine, OPERATOR, TestServer, on_both_engines, with_storage};
 
 on_both_engines!(a_trace_follows_a_job_to_its_end, every_metric_is_declared_and_printed);
 
@@ -62,9 +65,9 @@ async fn every_metric_is_declared_and_printed(server: TestServer) {
         let sampled = text.lines().any(|line| line.starts_with(name.as_str()) && !line.starts_with('#'));
         assert!(sampled, "{name} has a value");
     }
-    // Metrics contain no tenants, names or ids.
+    // Metrics contain no tenants or ids, and no names but those of queues.
     let samples: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
-    for word in ["the-queue", "the-kind", "default", "tenant", "job_"] {
+    for word in ["the-kind", "default", "tenant", "job_"] {
         assert!(samples.iter().all(|line| !line.contains(word)), "{word} is in\n{text}");
     }
     assert!(text.contains("bursar_jobs{state=\"queued\"} 1\n"), "{text}");
@@ -74,6 +77,101 @@ async fn every_metric_is_declared_and_printed(server: TestServer) {
     let connections = samples.iter().find_map(|line| line.strip_prefix("bursar_http_connections ")).unwrap();
     assert!(connections.parse::<u64>().unwrap() >= 1, "at least this connection: {connections}");
     assert!(text.contains("bursar_database_up 1\n"), "{text}");
+}
+
+/// Returns the samples of a metric: its labels and its value.
+fn samples(text: &str, name: &str) -> Vec<(String, f64)> {
+    let of = |line: &str| {
+        let (labels, value) = line.strip_prefix(name)?.rsplit_once(' ')?;
+        let named = labels.is_empty() || labels.starts_with('{');
+        named.then(|| (labels.to_owned(), value.parse().unwrap()))
+    };
+    text.lines().filter_map(of).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn queues_have_metrics_and_those_beyond_the_bound_share_theirs() {
+    for engine in [Engine::Sqlite, Engine::Postgres, Engine::Memory] {
+        let limits = Limits { metric_queues: 2, ..Limits::default() };
+        let server = TestServer::of(engine, None, |folder| Settings { limits, ..with_storage(folder) }).await;
+        let job = |queue: &str| json!({ "queue": queue, "kind": "k" });
+        for queue in ["b", "b", "a \"x\"", "c", "d"] {
+            server.call("POST", "/v1/jobs", job(queue)).await.is(201);
+        }
+        // The queue `b` of another tenant counts as the same one.
+        let other = [("Bursar-Tenant", "other")];
+        server.call_with(OPERATOR, &other, "POST", "/v1/jobs", job("b")).await.is(201);
+        server.call("POST", "/v1/jobs/lease", json!({ "queues": ["d"] })).await.is(200);
+        let leased = server.call("POST", "/v1/jobs/lease", json!({ "queues": ["b"] })).await.is(200).json();
+        let leased = &leased["jobs"][0];
+        let failed = json!({ "fence": leased["lease"]["fence"], "error": { "kind": "timeout", "message": "late" } });
+        let path = format!("/v1/jobs/{}/fail", leased["id"].as_str().unwrap());
+        server.call("POST", &path, failed).await.is(200);
+
+        let text = server.call("GET", "/metrics", Value::Null).await.is(200).text;
+        let jobs: Vec<(String, f64)> =
+            samples(&text, "bursar_queue_jobs").into_iter().filter(|(_, value)| *value > 0.0).collect();
+        let [a, b, other] = [r#"queue="a \"x\"""#, r#"queue="b""#, r#"queue="(other)""#];
+        let expected = [
+            (format!(r#"{{{a},state="queued"}}"#), 1.0),
+            (format!(r#"{{{b},state="scheduled"}}"#), 1.0),
+            (format!(r#"{{{b},state="queued"}}"#), 2.0),
+            (format!(r#"{{{other},state="queued"}}"#), 1.0),
+            (format!(r#"{{{other},state="leased"}}"#), 1.0),
+        ];
+        assert_eq!(jobs, expected, "{engine:?}");
+        let queues = [a, b, other].map(|queue| format!("{{{queue}}}"));
+        let of = |name: &str| {
+            let found = samples(&text, name);
+            assert_eq!(found.iter().map(|(labels, _)| labels).collect::<Vec<_>>(), queues.each_ref(), "{name}");
+            found.into_iter().map(|(_, value)| value).collect::<Vec<f64>>()
+        };
+        assert_eq!(of("bursar_queue_failed_attempts"), [0.0, 1.0, 0.0], "{engine:?}");
+        assert!(of("bursar_queue_oldest_ready_seconds").iter().all(|age| *age > 0.0), "{text}");
+        let ages = of("bursar_queue_oldest_lease_seconds");
+        assert!(ages[..2] == [0.0, 0.0] && ages[2] > 0.0, "{ages:?}");
+        assert!(text.contains("\nbursar_queues 5\n") && text.contains("\nbursar_queues_without_figures 0\n"), "{text}");
+        assert!(text.contains("\nbursar_jobs{state=\"queued\"} 4\n"), "{text}");
+        server.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn overruns_late_commits_freezes_and_refusals_are_counted() {
+    let clock = Arc::new(ManualClock::at(Time::from_micros(1_800_000_000_000_000)));
+    let server = TestServer::of(Engine::Memory, Some(clock.clone()), with_storage).await;
+    let limit = json!({ "limits": [{ "amount": 100, "window": "day" }], "trip": { "amount": 60, "window": "day" } });
+    server.call("PUT", "/v1/budgets/room", limit).await.is(200);
+    let hold = async |amount: i64| {
+        let body = json!({ "charges": [{ "scope": "room", "amount": amount }], "ttl_ms": 60_000 });
+        server.call("POST", "/v1/holds", body).await
+    };
+    let id = |held: Response| held.is(201).json()["hold"]["id"].as_str().unwrap().to_owned();
+    let (over, late) = (id(hold(5).await), id(hold(5).await));
+    let commit = async |id: &str, actual: i64| {
+        server.call("POST", &format!("/v1/holds/{id}/commit"), json!({ "actual": actual })).await.is(200);
+    };
+    commit(&over, 8).await;
+    hold(1_000).await.is(409);
+    clock.advance(Span::from_secs(120));
+    commit(&late, 5).await;
+    server.call("POST", "/v1/budgets/room/freeze", json!({ "reason": "audit" })).await.is(200);
+    hold(1).await.is(409);
+    server.call("POST", "/v1/budgets/room/unfreeze", Value::Null).await.is(200);
+    server.call("POST", "/v1/commands", json!({ "charges": [{ "scope": "room", "amount": 70 }] })).await.is(201);
+    hold(1).await.is(409);
+    server.call("POST", &format!("/v1/holds/{over}/release"), json!({})).await.is(409);
+
+    let text = server.call("GET", "/metrics", Value::Null).await.is(200).text;
+    for name in ["overruns", "late_commits", "budget_trips", "budget_freezes"] {
+        assert_eq!(samples(&text, &format!("bursar_{name}_total")), [(String::new(), 1.0)], "{name}");
+    }
+    let reasons = samples(&text, "bursar_refusals_total");
+    assert_eq!(reasons.len(), RefusalReason::ALL.len(), "every reason has a value from the start");
+    let reasons: Vec<(String, f64)> = reasons.into_iter().filter(|(_, count)| *count > 0.0).collect();
+    let of = |reason: &str, count: f64| (format!("{{reason=\"{reason}\"}}"), count);
+    assert_eq!(reasons, [of("limit", 1.0), of("frozen", 2.0), of("already_settled", 1.0)]);
+    server.stop().await;
 }
 
 #[tokio::test]

@@ -130,7 +130,7 @@ impl Read for SimStore {
         not_simulated()
     }
 
-    async fn job_counts(&self) -> Result<Vec<(JobState, i64)>, StoreError> {
+    async fn queue_counts(&self) -> Result<Vec<(QueueKey, JobState, i64)>, StoreError> {
         not_simulated()
     }
 
@@ -147,7 +147,7 @@ impl Read for SimStore {
         not_simulated()
     }
 
-    async fn figures(&self, _: &Tenant, _: &[Queue], _: i64) -> Result<Vec<Figures>, StoreError> {
+    async fn figures(&self, _: &[QueueKey], _: i64) -> Result<Vec<Figures>, StoreError> {
         not_simulated()
     }
 

@@ -145,7 +145,7 @@ cases! {
     dead::dead_jobs_are_grouped_by_queue_kind_and_error,
     dead::a_group_shrinks_when_a_job_of_it_leaves,
     dead::groups_of_dead_jobs_are_listed_in_pages,
-    queues::job_counts_include_all_tenants,
+    queues::queues_of_all_tenants_are_counted,
     jobs::trace_context_is_kept_until_a_job_ends,
     queues::flow_key_at_its_limit_is_skipped_until_a_slot_is_free,
     queues::raised_key_concurrency_takes_effect_at_once,

@@ -195,13 +195,13 @@ pub(super) async fn figures_match_the_jobs(world: World) {
     // Those of several queues are read at once, in the order given.
     world.enqueue(vec![work("r", "other")]).await;
     let names = ["r", "none", "q"];
-    let all = world.store.figures(&Tenant::built_in(), &names.map(queue), minute).await.expect("works");
+    let all = world.store.figures(&names.map(queue_key), minute).await.expect("works");
     for (name, figures) in names.iter().zip(&all) {
         assert_eq!(*figures, world.figures(name, minute).await, "{name}");
     }
     assert_eq!((all[0].counts.len(), all[2].oldest_lease), (2, Some(since)));
     assert_eq!(all.len(), 3);
-    assert_eq!(world.store.figures(&Tenant::built_in(), &[], minute).await.expect("works"), []);
+    assert_eq!(world.store.figures(&[], minute).await.expect("works"), []);
     world.assert_verified().await;
 }
 
@@ -435,15 +435,34 @@ pub(super) async fn change_counter_changes_with_every_commit(world: World) {
     assert_ne!(counter().await, after);
 }
 
-pub(super) async fn job_counts_include_all_tenants(world: World) {
-    assert_eq!(world.store.job_counts().await.expect("works"), []);
+pub(super) async fn queues_of_all_tenants_are_counted(world: World) {
+    let counts = async || world.store.queue_counts().await.expect("works");
+    assert_eq!(counts().await, []);
     world.enqueue(vec![work("q", "work"), work("q", "work"), work("r", "work")]).await;
-    let other = Context::of(Tenant::new("other").expect("a name"));
+    world.clock.advance(secs(60));
+    let other = Tenant::new("other").expect("a name");
     let command = Command { jobs: vec![work("q", "work")], ..Command::default() };
-    world.request(Request::from(Op::Submit(command)).in_context(other)).await.expect("done");
+    world.request(Request::from(Op::Submit(command)).in_context(Context::of(other.clone()))).await.expect("done");
     let leased = world.lease("q", 1).await;
-    let counts = async || world.store.job_counts().await.expect("works");
-    assert_eq!(counts().await, [(JobState::Queued, 3), (JobState::Leased, 1)]);
+    let theirs = (other, queue("q"));
+    let rest = [(queue_key("r"), JobState::Queued, 1), (theirs.clone(), JobState::Queued, 1)];
+    let mut expected = vec![(queue_key("q"), JobState::Queued, 1), (queue_key("q"), JobState::Leased, 1)];
+    expected.extend(rest.clone());
+    assert_eq!(counts().await, expected);
     world.finish(leased[0].id, 1, complete(None)).await.expect("the lease is current");
-    assert_eq!(counts().await, [(JobState::Queued, 3), (JobState::Succeeded, 1)]);
+    expected = vec![(queue_key("q"), JobState::Queued, 1), (queue_key("q"), JobState::Succeeded, 1)];
+    expected.extend(rest);
+    assert_eq!(counts().await, expected);
+    // The figures of queues of several tenants are those of each of them.
+    world.lease("r", 1).await;
+    let keys = [theirs, queue_key("r"), queue_key("q")];
+    let figures = world.store.figures(&keys, 0).await.expect("works");
+    let waits = |place: usize| figures[place].oldest_waiting.expect("a job waits");
+    let later = waits(0).since(waits(2));
+    assert!(secs(59) < later && later < secs(61), "the job of the other tenant came a minute later: {later:?}");
+    assert_eq!((figures[0].oldest_lease, figures[2].oldest_lease), (None, None));
+    assert_eq!((figures[1].oldest_waiting, figures[1].oldest_lease.is_some()), (None, true));
+    for (key, figures) in keys[1..].iter().zip(&figures[1..]) {
+        assert_eq!(*figures, world.figures(key.1.as_str(), 0).await);
+    }
 }

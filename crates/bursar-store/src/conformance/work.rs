@@ -150,7 +150,7 @@ impl World {
 
     /// Returns the figures of a queue: the present ones, and those of each minute from `since_minute` on.
     pub(super) async fn figures(&self, name: &str, since_minute: i64) -> Figures {
-        let found = self.store.figures(&Tenant::built_in(), &[queue(name)], since_minute).await.expect("works");
+        let found = self.store.figures(&[queue_key(name)], since_minute).await.expect("works");
         let [figures] = <[Figures; 1]>::try_from(found).expect("one item for each queue");
         figures
     }

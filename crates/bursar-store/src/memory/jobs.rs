@@ -33,14 +33,15 @@ impl Tables {
         }
     }
 
-    pub(super) fn job_counts(&self) -> Vec<(JobState, i64)> {
+    pub(super) fn queue_counts(&self) -> Vec<(QueueKey, JobState, i64)> {
         let mut sums = BTreeMap::new();
         for (tally, count) in &self.tallies {
             if let Counted::In(state) = tally.what {
-                *sums.entry(state).or_insert(0) += count;
+                *sums.entry((tally.tenant.clone(), tally.queue.clone(), state)).or_insert(0) += count;
             }
         }
-        sums.into_iter().filter(|(_, count)| *count != 0).collect()
+        let counts = sums.into_iter().filter(|(_, count)| *count != 0);
+        counts.map(|((tenant, queue, state), count)| ((tenant, queue), state, count)).collect()
     }
 
     pub(super) fn list_queues(&self, tenant: &Tenant, after: Option<&Queue>, limit: usize) -> Vec<(Queue, QueueState)> {

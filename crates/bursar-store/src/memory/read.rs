@@ -141,8 +141,8 @@ impl Read for MemoryStore {
         Ok(page::cut(self.tables().list_jobs(tenant, filter, after, limit, self.clock.now()), limit))
     }
 
-    async fn job_counts(&self) -> Result<Vec<(JobState, i64)>, StoreError> {
-        Ok(self.tables().job_counts())
+    async fn queue_counts(&self) -> Result<Vec<(QueueKey, JobState, i64)>, StoreError> {
+        Ok(self.tables().queue_counts())
     }
 
     async fn blob(&self, tenant: &Tenant, id: BlobId) -> Result<Option<Blob>, StoreError> {
@@ -189,10 +189,9 @@ impl Read for MemoryStore {
         Ok(self.tables().list_queues(tenant, after, limit))
     }
 
-    async fn figures(&self, tenant: &Tenant, queues: &[Queue], since_minute: i64) -> Result<Vec<Figures>, StoreError> {
+    async fn figures(&self, queues: &[QueueKey], since_minute: i64) -> Result<Vec<Figures>, StoreError> {
         let (tables, now) = (self.tables(), self.clock.now());
-        let of = |queue: &Queue| tables.figures(&(tenant.clone(), queue.clone()), since_minute, now);
-        Ok(queues.iter().map(of).collect())
+        Ok(queues.iter().map(|queue| tables.figures(queue, since_minute, now)).collect())
     }
 
     async fn schedule(&self, key: &ScheduleKey) -> Result<Option<Schedule>, StoreError> {

@@ -195,8 +195,8 @@ impl Read for PostgresStore {
         self.read_jobs(tenant, filter, after, limit).await
     }
 
-    async fn job_counts(&self) -> Result<Vec<(JobState, i64)>, StoreError> {
-        self.read_job_counts().await
+    async fn queue_counts(&self) -> Result<Vec<(QueueKey, JobState, i64)>, StoreError> {
+        self.read_queue_counts().await
     }
 
     async fn blob(&self, tenant: &Tenant, id: BlobId) -> Result<Option<Blob>, StoreError> {
@@ -246,8 +246,8 @@ impl Read for PostgresStore {
         self.read_queues(tenant, after, limit).await
     }
 
-    async fn figures(&self, tenant: &Tenant, queues: &[Queue], since_minute: i64) -> Result<Vec<Figures>, StoreError> {
-        self.read_figures(tenant, queues, since_minute).await
+    async fn figures(&self, queues: &[QueueKey], since_minute: i64) -> Result<Vec<Figures>, StoreError> {
+        self.read_figures(queues, since_minute).await
     }
 
     async fn schedule(&self, key: &ScheduleKey) -> Result<Option<Schedule>, StoreError> {

@@ -16,9 +16,9 @@ use bursar_core::page::PageItem;
 use rusqlite::Row;
 
 pub(super) use self::check::check_jobs;
-pub(super) use self::figures::{dead_groups, figures, group_dead_jobs};
+pub(super) use self::figures::{dead_groups, figures, group_dead_jobs, queue_counts};
 pub(super) use self::list::{
-    awaited, awaiting, barred, costs, due_jobs, held, job_counts, list_jobs, list_queues, queue, retention_over,
+    awaited, awaiting, barred, costs, due_jobs, held, list_jobs, list_queues, queue, retention_over,
 };
 use crate::codec::stored_name;
 use crate::error::StoreError;

@@ -134,8 +134,8 @@ impl Read for SqliteStore {
         self.in_snapshot(move |shared, conn| jobs::list_jobs(shared, conn, &tenant, &filter, after, limit)).await
     }
 
-    async fn job_counts(&self) -> Result<Vec<(JobState, i64)>, StoreError> {
-        self.in_snapshot(jobs::job_counts).await
+    async fn queue_counts(&self) -> Result<Vec<(QueueKey, JobState, i64)>, StoreError> {
+        self.in_snapshot(jobs::queue_counts).await
     }
 
     async fn blob(&self, tenant: &Tenant, id: BlobId) -> Result<Option<Blob>, StoreError> {
@@ -187,9 +187,9 @@ impl Read for SqliteStore {
         self.in_snapshot(move |shared, conn| jobs::list_queues(shared, conn, &tenant, after.as_ref(), limit)).await
     }
 
-    async fn figures(&self, tenant: &Tenant, queues: &[Queue], since_minute: i64) -> Result<Vec<Figures>, StoreError> {
-        let (tenant, queues) = (tenant.clone(), queues.to_vec());
-        self.in_snapshot(move |shared, conn| jobs::figures(shared, conn, &tenant, &queues, since_minute)).await
+    async fn figures(&self, queues: &[QueueKey], since_minute: i64) -> Result<Vec<Figures>, StoreError> {
+        let queues = queues.to_vec();
+        self.in_snapshot(move |shared, conn| jobs::figures(shared, conn, &queues, since_minute)).await
     }
 
     async fn schedule(&self, key: &ScheduleKey) -> Result<Option<Schedule>, StoreError> {

@@ -18,7 +18,7 @@ use super::Journaled;
 use crate::error::StoreError;
 use crate::figures::{BlobFilter, Cost, CostMark, DeadGroup, DeadGroupMark, Figures, HeldMark, HeldSum, JobFilter};
 
-/// The most queues whose jobs [`Read::job_counts`] counts.
+/// The most queues whose jobs [`Read::queue_counts`] counts.
 pub const QUEUES_COUNTED: usize = 10_000;
 
 /// The part of a store that answers queries.
@@ -89,8 +89,9 @@ pub trait Read: Send + Sync + 'static {
         after: Option<JobId>,
         limit: usize,
     ) -> Result<Vec<Job>, StoreError>;
-    /// Returns the number of jobs in each state, over all tenants, in the first [`QUEUES_COUNTED`] queues.
-    async fn job_counts(&self) -> Result<Vec<(JobState, i64)>, StoreError>;
+    /// Returns the number of jobs in each state of the first [`QUEUES_COUNTED`] queues of all tenants, in order of tenants, queues and
+    /// states. A state without jobs is left out.
+    async fn queue_counts(&self) -> Result<Vec<(QueueKey, JobState, i64)>, StoreError>;
 
     /// Returns a blob of a tenant, in any state.
     async fn blob(&self, tenant: &Tenant, id: BlobId) -> Result<Option<Blob>, StoreError>;
@@ -124,9 +125,9 @@ pub trait Read: Send + Sync + 'static {
         after: Option<&Queue>,
         limit: usize,
     ) -> Result<Vec<(Queue, QueueState)>, StoreError>;
-    /// Returns the figures of some queues of a tenant, in the order given: their current counts, and those of each minute from
+    /// Returns the figures of some queues of any tenants, in the order given: their current counts, and those of each minute from
     /// `since_minute` on.
-    async fn figures(&self, tenant: &Tenant, queues: &[Queue], since_minute: i64) -> Result<Vec<Figures>, StoreError>;
+    async fn figures(&self, queues: &[QueueKey], since_minute: i64) -> Result<Vec<Figures>, StoreError>;
 
     /// Returns a schedule.
     async fn schedule(&self, key: &ScheduleKey) -> Result<Option<Schedule>, StoreError>;

@@ -243,8 +243,8 @@ impl World {
     }
 
     pub(crate) fn figures(&self, queue: &Queue) -> Figures {
-        let queues = std::slice::from_ref(queue);
-        self.store.figures(&Tenant::built_in(), queues, i64::MIN).now_or_never().unwrap().unwrap().remove(0)
+        let key = (Tenant::built_in(), queue.clone());
+        self.store.figures(&[key], i64::MIN).now_or_never().unwrap().unwrap().remove(0)
     }
 
     pub(crate) fn dead_groups(&self) -> Vec<DeadGroup> {

@@ -9,9 +9,8 @@ use bursar_core::context::{Actor, Context};
 use bursar_core::credential::before_all;
 use bursar_core::decide::Rules;
 use bursar_core::id::IdSource;
-use bursar_core::job::JobState;
 use bursar_core::name::{Name, Scope, Tenant};
-use bursar_core::refusal::Invalid;
+use bursar_core::refusal::{Invalid, RefusalReason};
 use bursar_core::request::Request;
 use bursar_core::time::{Span, Time};
 use bursar_store::sqlite::{archived_segments, is_part_of_move, salvage, set_clock_back};
@@ -35,7 +34,7 @@ use crate::engine::{Counters, Engine, EngineOptions, Vitals};
 use crate::error::Error;
 use crate::ids::RandomIds;
 use crate::maintenance::{self, Removed, RemovedCounts, Swept, Tended};
-use crate::observed::{Observed, RefusalCount, WorkerSeen};
+use crate::observed::{Incidents, Observed, RefusalCount, WorkerSeen};
 use crate::wakeup::{BudgetWaiters, Feed, LeaseWaiters, Notices};
 
 /// An open instance of Bursar on one database. Clones are cheap and share everything but the context (tenant, actor,
@@ -207,9 +206,15 @@ impl Bursar {
         self.inner.observed.age()
     }
 
-    /// Returns the number of jobs in each state, over all tenants.
-    pub async fn job_counts(&self) -> Result<Vec<(JobState, i64)>, Error> {
-        Ok(self.inner.store.job_counts().await?)
+    /// Returns how many requests of this process were refused for each reason since the instance was opened, over all tenants. Dry runs
+    /// and requests in transactions of their callers do not count.
+    pub fn refusal_reasons(&self) -> Vec<(RefusalReason, u64)> {
+        self.inner.observed.refusal_reasons()
+    }
+
+    /// Returns how often commits of this process were late or above their hold, and how often budgets were frozen, over all tenants.
+    pub fn incidents(&self) -> Incidents {
+        self.inner.observed.incidents()
     }
 
     /// Returns the tenants that have scopes, after a name and in order, at most `limit`. Each one is a look-up in an index, however many
@@ -406,9 +411,9 @@ impl Bursar {
         let journal = JournalReader::new(store.clone(), archive);
         let lease_waiters = LeaseWaiters::new(store.clone(), background.poll, background.listen);
         let budget_waiters = Arc::new(BudgetWaiters::default());
-        let feed = Feed::new(lease_waiters.clone(), budget_waiters.clone());
-        let lock_timeout = engine.lock_timeout;
         let observed = Observed::new();
+        let feed = Feed::new(lease_waiters.clone(), budget_waiters.clone(), observed.clone());
+        let lock_timeout = engine.lock_timeout;
         let engine = Engine::start(store.clone(), feed.clone(), observed.clone(), engine);
         let inner = Arc::new(Inner {
             backend,

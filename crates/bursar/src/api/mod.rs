@@ -1,5 +1,6 @@
 //! The public API: [`Bursar`](instance::Bursar) and the types it returns, one file for each noun.
 
+pub(crate) mod all_queues;
 pub(crate) mod backup;
 pub(crate) mod blob_records;
 pub(crate) mod command;

@@ -215,7 +215,8 @@ impl Queues<'_> {
         let (store, tenant) = (&self.0.inner.store, &self.0.context.tenant);
         let minutes = minutes.max(1);
         let first_minute = self.0.now().await?.micros().div_euclid(MINUTE) - i64::from(minutes) + 1;
-        let found = store.figures(tenant, queues, first_minute).await?;
+        let keys: Vec<_> = queues.iter().map(|queue| (tenant.clone(), queue.clone())).collect();
+        let found = store.figures(&keys, first_minute).await?;
         Ok(found.into_iter().map(|found| QueueFigures::new(found, first_minute, minutes)).collect())
     }
 }

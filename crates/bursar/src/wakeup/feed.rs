@@ -10,6 +10,7 @@ use bursar_worker::Progress;
 use tokio::sync::{broadcast, watch};
 
 use super::{BudgetWaiters, LeaseWaiters};
+use crate::observed::Observed;
 
 /// A durable event, as listeners get it.
 #[derive(Clone, Debug, PartialEq)]
@@ -117,15 +118,21 @@ pub(crate) struct Feed {
     commits: watch::Sender<u64>,
     lease_waiters: Arc<LeaseWaiters>,
     budget_waiters: Arc<BudgetWaiters>,
+    observed: Arc<Observed>,
 }
 
 impl Feed {
-    pub(crate) fn new(lease_waiters: Arc<LeaseWaiters>, budget_waiters: Arc<BudgetWaiters>) -> Feed {
+    pub(crate) fn new(
+        lease_waiters: Arc<LeaseWaiters>,
+        budget_waiters: Arc<BudgetWaiters>,
+        observed: Arc<Observed>,
+    ) -> Feed {
         let (entries, progress) = (broadcast::Sender::new(4_096), broadcast::Sender::new(256));
-        Feed { entries, progress, commits: watch::Sender::new(0), lease_waiters, budget_waiters }
+        Feed { entries, progress, commits: watch::Sender::new(0), lease_waiters, budget_waiters, observed }
     }
 
     pub(crate) fn publish(&self, entry: &Arc<Entry>) {
+        self.observed.committed(entry);
         self.lease_waiters.wake_for(entry);
         self.budget_waiters.wake_for(entry);
         // Sending fails only if there is no listener.

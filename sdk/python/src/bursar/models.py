@@ -1681,7 +1681,7 @@ class QueueAnswer(TypedDict):
     """How many jobs may be leased at the same time; `null`: no limit."""
     deadline_ms: NotRequired[int | None]
     """How long one attempt may run, in milliseconds; `null`: no limit."""
-    figures: NotRequired[FiguresAnswer | None]
+    figures: FiguresAnswer
 
     key_concurrency: NotRequired[int | None]
     """How many jobs of one flow key may be leased at the same time; `null`: no limit."""

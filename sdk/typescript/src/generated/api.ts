@@ -659,7 +659,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Stream events as server-sent events */
+        /** Stream events, as server-sent events or over a WebSocket */
         get: operations["get_events"];
         put?: never;
         post?: never;
@@ -4034,7 +4034,7 @@ export interface components {
              * @default null
              */
             deadline_ms?: number | null;
-            figures?: components["schemas"]["FiguresAnswer"] | null;
+            figures: components["schemas"]["FiguresAnswer"];
             /**
              * Format: uint32
              * @description How many jobs of one flow key may be leased at the same time; `null`: no limit.

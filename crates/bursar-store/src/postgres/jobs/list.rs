@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 
 use bursar_core::bounds::PAGE_BYTES_MAX;
 use bursar_core::id::JobId;
-use bursar_core::job::{Job, JobState, QueueConfig, QueueState, Schedule};
+use bursar_core::job::{Job, QueueConfig, QueueState, Schedule};
 use bursar_core::name::{FlowKey, Queue, ScheduleName, Tenant};
 use bursar_core::page;
 use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
@@ -29,7 +29,6 @@ use crate::postgres::payloads::cut_page;
 use crate::postgres::read::sql_limit;
 use crate::postgres::rows::{LockMode, PgRows};
 use crate::postgres::wall::{Reach, Step};
-use crate::store::QUEUES_COUNTED;
 
 impl PostgresStore {
     /// Lists live and finished jobs, in order of ids.
@@ -100,26 +99,6 @@ impl PostgresStore {
             Ok((stored_name("queue", name)?, state.unwrap_or_default()))
         };
         rows.into_iter().map(queue).collect()
-    }
-
-    /// Counts jobs by state. Skips from one queue to the next, so that no figures per minute are read.
-    pub(in crate::postgres) async fn read_job_counts(&self) -> Result<Vec<(JobState, i64)>, StoreError> {
-        let sql = "WITH RECURSIVE q(tenant, queue, n) AS (
-                (SELECT tenant, queue, 1 FROM bursar.tallies ORDER BY tenant, queue LIMIT 1)
-                UNION ALL
-                SELECT x.tenant, x.queue, q.n + 1 FROM q CROSS JOIN LATERAL (
-                    SELECT t.tenant, t.queue FROM bursar.tallies t WHERE (t.tenant, t.queue) > (q.tenant, q.queue)
-                    ORDER BY t.tenant, t.queue LIMIT 1) x
-                WHERE q.n < $1)
-            SELECT c.what, sum(c.count)::bigint FROM q CROSS JOIN LATERAL (
-                SELECT t.what, t.count FROM bursar.tallies t
-                WHERE t.tenant = q.tenant AND t.queue = q.queue AND t.what < 10) c
-            GROUP BY c.what HAVING sum(c.count) <> 0 ORDER BY c.what";
-        let mut conn = self.read(Reach::Nothing).await?;
-        self.enter_step(&mut conn.conn(), Step::after("tallies", "", QUEUES_COUNTED)).await?;
-        let counts: Vec<(i16, i64)> =
-            sqlx::query_as(sql).bind(QUEUES_COUNTED as i64).fetch_all(conn.conn()).await.map_err(store_error)?;
-        counts.into_iter().map(|(what, count)| Ok((state_of(i64::from(what))?, count))).collect()
     }
 
     pub(in crate::postgres) async fn read_costs(

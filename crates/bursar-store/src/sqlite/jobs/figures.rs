@@ -11,38 +11,70 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row, params};
 
 use super::write::ADD_DEAD;
-use crate::codec::Packed;
+use crate::codec::{Packed, stored_name};
 use crate::error::StoreError;
 use crate::figures::{DeadGroup, DeadGroupMark, Figures};
-use crate::job_row::{minute_tallies, parse_tally, state_number};
+use crate::job_row::{minute_tallies, parse_tally, state_number, state_of};
 use crate::sqlite::error::store_error;
 use crate::sqlite::rows::{SqliteRows, get_id, get_time, id, unpack};
 use crate::sqlite::writer::Shared;
+use crate::store::QUEUES_COUNTED;
 use crate::verify::PAGE;
 
 /// Returns the figures of queues, in the order given.
 pub(in crate::sqlite) fn figures(
     shared: &Shared,
     conn: &Connection,
-    tenant: &Tenant,
-    queues: &[Queue],
+    queues: &[QueueKey],
     since_minute: i64,
 ) -> Result<Vec<Figures>, StoreError> {
     let (rows, now) = (shared.rows(conn), shared.clock.now());
-    // This reads the index of all leased jobs, once for all queues.
-    let leased = "SELECT queue, min(rank) FROM bursar_jobs INDEXED BY bursar_jobs_lapse
-        WHERE state = 6 AND tenant = ?1 GROUP BY queue";
-    let since = |row: &Row<'_>| Ok((row.get::<_, String>(0).map_err(store_error)?, row.get(1).map_err(store_error)?));
-    let leased: HashMap<String, i64> = rows.all(leased, [tenant.as_str()], since)?.into_iter().collect();
-    let figures = |queue: &Queue| {
-        let key = (tenant.clone(), queue.clone());
+    // The index of all leased jobs is read once for all queues of a tenant, or for all tenants.
+    let only = queues.first().map(|(tenant, _)| tenant).filter(|first| queues.iter().all(|(of, _)| of == *first));
+    let leased = "SELECT tenant, queue, min(rank) FROM bursar_jobs INDEXED BY bursar_jobs_lapse
+        WHERE state = 6 AND (?1 IS NULL OR tenant = ?1) GROUP BY tenant, queue";
+    let since = |row: &Row<'_>| {
+        let text = |column| row.get::<_, String>(column).map_err(store_error);
+        Ok(((text(0)?, text(1)?), row.get(2).map_err(store_error)?))
+    };
+    let leased: HashMap<(String, String), i64> =
+        rows.all(leased, [only.map(Tenant::as_str)], since)?.into_iter().collect();
+    let figures = |key: &QueueKey| {
+        let since = leased.get(&(key.0.to_string(), key.1.to_string()));
         Ok(Figures {
-            counts: rows.read_tallies(&key, since_minute)?,
-            oldest_waiting: rows.oldest_waiting(&key, now)?,
-            oldest_lease: leased.get(queue.as_str()).map(|since| Time::from_micros(*since)),
+            counts: rows.read_tallies(key, since_minute)?,
+            oldest_waiting: rows.oldest_waiting(key, now)?,
+            oldest_lease: since.map(|since| Time::from_micros(*since)),
         })
     };
     queues.iter().map(figures).collect()
+}
+
+/// Returns the jobs in each state of at most `QUEUES_COUNTED` queues. Seeks from one queue to the next instead of reading the figures per
+/// minute.
+pub(in crate::sqlite) fn queue_counts(
+    shared: &Shared,
+    conn: &Connection,
+) -> Result<Vec<(QueueKey, JobState, i64)>, StoreError> {
+    let next =
+        "SELECT tenant, queue FROM bursar_tallies WHERE (tenant, queue) > (?1, ?2) ORDER BY tenant, queue LIMIT 1";
+    let counts = "SELECT what, count FROM bursar_tallies
+        WHERE tenant = ?1 AND queue = ?2 AND what < 10 AND count <> 0 ORDER BY what";
+    let (rows, mut found) = (shared.rows(conn), Vec::new());
+    let mut at = (String::new(), String::new());
+    for _ in 0..QUEUES_COUNTED {
+        let text = |row: &Row<'_>| Ok((row.get(0).map_err(store_error)?, row.get(1).map_err(store_error)?));
+        let Some(next) = rows.one(next, params![at.0, at.1], text)? else { break };
+        at = next;
+        let key: QueueKey = (stored_name("tenant", at.0.clone())?, stored_name("queue", at.1.clone())?);
+        let number = |row: &Row<'_>| {
+            Ok((row.get::<_, i64>(0).map_err(store_error)?, row.get::<_, i64>(1).map_err(store_error)?))
+        };
+        for (what, count) in rows.all(counts, params![at.0, at.1], number)? {
+            found.push((key.clone(), state_of(what)?, count));
+        }
+    }
+    Ok(found)
 }
 
 impl SqliteRows<'_> {

@@ -3,11 +3,10 @@
 //! Several queries visit distinct values of an index (queues, kinds, flow keys): they seek from one value to the next instead of reading
 //! all rows between.
 
-use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use bursar_core::id::JobId;
-use bursar_core::job::{Job, JobState, QueueConfig, QueueState};
+use bursar_core::job::{Job, QueueConfig, QueueState};
 use bursar_core::name::{FlowKey, JobKind, Queue, Scope, Tenant};
 use bursar_core::state::{QueueKey, ScopeKey};
 use bursar_core::time::Time;
@@ -23,7 +22,6 @@ use crate::sqlite::error::store_error;
 use crate::sqlite::read::fill_page;
 use crate::sqlite::rows::{SqliteRows, get_id, id, unpack};
 use crate::sqlite::writer::Shared;
-use crate::store::QUEUES_COUNTED;
 
 pub(in crate::sqlite) fn queue(
     shared: &Shared,
@@ -120,28 +118,6 @@ pub(in crate::sqlite) fn list_queues(
         found.push((queue, state.unwrap_or_default()));
     }
     Ok(found)
-}
-
-/// Sums the jobs in each state over at most `QUEUES_COUNTED` queues. Seeks from one queue to the next instead of reading the figures
-/// per minute.
-pub(in crate::sqlite) fn job_counts(shared: &Shared, conn: &Connection) -> Result<Vec<(JobState, i64)>, StoreError> {
-    let next =
-        "SELECT tenant, queue FROM bursar_tallies WHERE (tenant, queue) > (?1, ?2) ORDER BY tenant, queue LIMIT 1";
-    let counts = "SELECT what, count FROM bursar_tallies WHERE tenant = ?1 AND queue = ?2 AND what < 10";
-    let (rows, mut sums) = (shared.rows(conn), BTreeMap::new());
-    let mut at = (String::new(), String::new());
-    for _ in 0..QUEUES_COUNTED {
-        let text = |row: &Row<'_>| Ok((row.get(0).map_err(store_error)?, row.get(1).map_err(store_error)?));
-        let Some(found) = rows.one(next, params![at.0, at.1], text)? else { break };
-        at = found;
-        let number = |row: &Row<'_>| {
-            Ok((row.get::<_, i64>(0).map_err(store_error)?, row.get::<_, i64>(1).map_err(store_error)?))
-        };
-        for (what, count) in rows.all(counts, params![at.0, at.1], number)? {
-            *sums.entry(state_of(what)?).or_insert(0) += count;
-        }
-    }
-    Ok(sums.into_iter().filter(|(_, count)| *count != 0).collect())
 }
 
 pub(in crate::sqlite) fn costs(
