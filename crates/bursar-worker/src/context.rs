@@ -102,7 +102,7 @@ impl JobContext {
     }
 
     /// Sends progress to listeners and extends the lease. The job keeps the last report. A report with a
-    /// [`checkpoint`](Progress::checkpoint) is in the journal, and the next attempt gets it as [`checkpoint`](JobContext::checkpoint).
+    /// [`checkpoint`](Progress::checkpoint()) is in the journal, and the next attempt gets it as [`checkpoint`](JobContext::checkpoint).
     pub async fn progress(&self, progress: Progress) -> Result<(), SourceError> {
         let beat = HeartbeatItem::new(self.id(), self.fence());
         self.0.source.progress(beat, progress).await

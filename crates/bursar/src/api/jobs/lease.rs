@@ -103,7 +103,7 @@ impl Jobs<'_> {
 
     /// Reports the progress of a job, and renews its lease. The job keeps the last report, and listeners in this process hear each
     /// ([`Jobs::listen_progress`]). A report costs what a heartbeat costs: it writes the row of the job, and no row of the journal. A
-    /// [checkpoint](Progress::checkpoint) is also an event of the journal, and the next lease of the job carries it.
+    /// [checkpoint](Progress::checkpoint()) is also an event of the journal, and the next lease of the job carries it.
     pub async fn progress(&self, beat: HeartbeatItem, progress: Progress) -> Result<Renewed, Error> {
         progress.check()?;
         self.heartbeat(beat.with_progress(progress)).await
