@@ -86,7 +86,7 @@ impl Kind {
             Kind::Secret(_) if text.is_empty() => return Err(format!("must be {}", self.allowed())),
             Kind::Secret(at) => *at(config) = Some(Secret::new(text)),
             Kind::KeySet(at) => {
-                JwksSource::at(text).map_err(|_| invalid())?;
+                JwksSource::at(text).map_err(|_| format!("must be {}", self.allowed()))?;
                 *at(config) = Some(text.to_owned());
             }
             Kind::PublicKey(at) => {

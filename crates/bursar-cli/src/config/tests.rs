@@ -85,6 +85,7 @@ fn errors_of_the_file_name_the_line_and_the_allowed_values() {
         ("databse = \"x\"", "bursar.toml:1: databse is not a setting; the settings here are database, listen"),
         ("database = \"mysql://x\"", "bursar.toml:1: database must be sqlite://PATH or postgres://…"),
         ("migrate = 1", "bursar.toml:1: migrate must be true or false"),
+        ("[jwt]\njwks_url = \"http://id.example/\"", "bursar.toml:2: jwt.jwks_url must be https://…, or http://… on a"),
         ("[log]\nlevel = \"loud\"", "bursar.toml:2: log.level is \"loud\"; it must be a level"),
         ("[log]\nformat = \"xml\"", "bursar.toml:2: log.format is \"xml\"; it must be text or json"),
         (

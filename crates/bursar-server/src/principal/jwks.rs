@@ -86,7 +86,10 @@ impl JwksSource {
         let uri: Uri = address.parse().map_err(|_| JwksError::BadAddress)?;
         let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
         let loopback = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
+        // A password in an address would be shown with the configuration.
+        let named = uri.authority().is_some_and(|authority| authority.as_str().contains('@'));
         match uri.scheme_str() {
+            _ if named => Err(JwksError::BadAddress),
             Some("https") if !host.is_empty() => Ok(JwksSource::Address(uri)),
             Some("http") if loopback => Ok(JwksSource::Address(uri)),
             _ => Err(JwksError::BadAddress),
@@ -332,6 +335,7 @@ mod tests {
             "",
             "https:///keys",
             "http://127.0.0.1.evil.example/",
+            "https://me:secret@id.example/",
         ] {
             assert_eq!(JwksSource::at(bad), Err(JwksError::BadAddress), "{bad}");
         }
