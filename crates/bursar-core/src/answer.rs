@@ -164,7 +164,7 @@ pub struct Submitted {
     /// The jobs it enqueued or found, in order.
     pub jobs: Vec<Enqueued>,
     /// What budgets in shadow mode would have refused.
-    pub would_refuse: Vec<WouldRefuse>,
+    pub would_refuse: Box<[WouldRefuse]>,
 }
 
 impl Submitted {
@@ -241,7 +241,11 @@ impl Answer {
         if let Some(answer) = of_blobs(entry) {
             return answer;
         }
-        let mut submitted = Submitted::default();
+        let would_refuse = entry.events.iter().filter_map(|recorded| match &recorded.e {
+            Event::BudgetWouldRefuse(would_refuse) => Some(would_refuse.clone()),
+            _ => None,
+        });
+        let mut submitted = Submitted { would_refuse: would_refuse.collect(), ..Submitted::default() };
         let mut swept = 0;
         for recorded in &entry.events {
             match &recorded.e {
@@ -250,7 +254,6 @@ impl Answer {
                     submitted.hold = Some(Placed { id: *hold, expires_at: *expires_at, charges, clamped });
                 }
                 Event::Posted { charges } => submitted.posted.clone_from(charges),
-                Event::BudgetWouldRefuse(would_refuse) => submitted.would_refuse.push(would_refuse.clone()),
                 Event::GrantRedeemed { grant, purpose } => {
                     submitted.grants.push(Redeemed { purpose: purpose.clone(), payload: payload(*grant) });
                 }

@@ -137,7 +137,7 @@ impl Member {
                 for _ in 0..count {
                     let placed = self.bursar.command().charge(&first, 1).charge(&second, 1).hold().submit_held().await;
                     let settled = match placed {
-                        Ok((held, _)) => held.release("the next one").await,
+                        Ok((held, _)) => held.release("the next one").await.map_err(Error::from),
                         Err(error) => Err(error),
                     };
                     report.count(settled);
