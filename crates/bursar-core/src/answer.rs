@@ -163,8 +163,8 @@ pub struct Submitted {
     pub grants: Vec<Redeemed>,
     /// The jobs it enqueued or found, in order.
     pub jobs: Vec<Enqueued>,
-    /// What budgets in shadow mode would have refused.
-    pub would_refuse: Box<[WouldRefuse]>,
+    /// What budgets in shadow mode would have refused; see [`Submitted::would_refuse`]. It is rare, so it has the size of a pointer.
+    pub shadowed: Option<Arc<Vec<WouldRefuse>>>,
 }
 
 impl Submitted {
@@ -172,7 +172,12 @@ impl Submitted {
     /// as requested, `would_refuse` if a budget in shadow mode would have refused the command.
     pub fn warnings(&self) -> Vec<&'static str> {
         let clamped = self.hold.iter().filter_map(|hold| hold.clamped).map(|clamped| clamped.warning());
-        clamped.chain((!self.would_refuse.is_empty()).then_some("would_refuse")).collect()
+        clamped.chain(self.shadowed.is_some().then_some("would_refuse")).collect()
+    }
+
+    /// Returns what budgets in shadow mode would have refused.
+    pub fn would_refuse(&self) -> &[WouldRefuse] {
+        self.shadowed.as_ref().map_or(&[], |shadowed| shadowed)
     }
 }
 
@@ -245,7 +250,9 @@ impl Answer {
             Event::BudgetWouldRefuse(would_refuse) => Some(would_refuse.clone()),
             _ => None,
         });
-        let mut submitted = Submitted { would_refuse: would_refuse.collect(), ..Submitted::default() };
+        let shadowed: Vec<WouldRefuse> = would_refuse.collect();
+        let shadowed = (!shadowed.is_empty()).then(|| Arc::new(shadowed));
+        let mut submitted = Submitted { shadowed, ..Submitted::default() };
         let mut swept = 0;
         for recorded in &entry.events {
             match &recorded.e {

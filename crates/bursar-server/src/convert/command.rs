@@ -25,6 +25,6 @@ pub fn command_answer(receipt: &Receipt, dry_run: bool) -> CommandAnswer {
         grants: done.grants.iter().map(RedeemedAnswer::from).collect(),
         jobs: jobs.copied().map(EnqueuedAnswer::from).collect(),
         warnings: done.warnings().into_iter().map(Cow::from).collect(),
-        would_refuse: done.would_refuse.iter().map(WouldRefuseAnswer::from).collect(),
+        would_refuse: done.would_refuse().iter().map(WouldRefuseAnswer::from).collect(),
     }
 }

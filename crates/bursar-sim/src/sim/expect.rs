@@ -202,7 +202,7 @@ impl Model {
             Answer::Done if charges.is_empty() && command.redeem.is_empty() && command.jobs.is_empty() => &nothing,
             _ => return Err("a command has an answer of another kind".into()),
         };
-        is("what shadow mode would have refused", &answered.would_refuse, &shadowed.into())?;
+        is("what shadow mode would have refused", &answered.would_refuse().to_vec(), &shadowed)?;
         let placed = answered.hold.as_ref().map_or(&[][..], |hold| &hold.charges);
         self.compare_charges(case, if held { placed } else { &answered.posted }, &charges, &[], &moves)?;
         self.compare_parts(case, command, answered)?;
