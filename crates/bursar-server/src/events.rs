@@ -175,6 +175,8 @@ enum StreamEnd {
     Denied,
     /// The client reads too slowly.
     Slow,
+    /// The client does not answer pings.
+    Silent,
     /// The journal cannot be read.
     Failed,
 }
@@ -316,6 +318,13 @@ impl Listener {
         self.call.app.metrics.dropped();
         tracing::info!(tenant = %self.call.context.tenant, "event stream closed: client reads too slowly");
         StreamEnd::Slow
+    }
+
+    /// Ends the stream of a client that does not answer.
+    fn drop_silent(&self) -> StreamEnd {
+        self.call.app.metrics.dropped();
+        tracing::info!(tenant = %self.call.context.tenant, "event stream closed: client answers no ping");
+        StreamEnd::Silent
     }
 
     /// Ends the stream if its token has been revoked or has expired.

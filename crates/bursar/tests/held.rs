@@ -132,10 +132,12 @@ fn handle_that_outlives_its_runtime_is_logged_and_expires() {
 }
 
 /// Returns a file with a held amount of 40, the handle, and another connection that keeps all writers out.
-async fn held_behind_a_lock(folder: &std::path::Path) -> (Bursar, Held, rusqlite::Connection) {
+async fn held_behind_a_lock(folder: &std::path::Path, overrun: bursar::Cover) -> (Bursar, Held, rusqlite::Connection) {
     let file = folder.join("b.db");
     let bursar = Bursar::options(&format!("sqlite://{}", file.display())).upkeep(None).open().await.unwrap();
-    bursar.ledger().define("room", Budget::new([Limit::new(100, Window::Lifetime)])).await.unwrap();
+    let mut budget = Budget::new([Limit::new(100, Window::Lifetime)]);
+    budget.hold.overrun = overrun;
+    bursar.ledger().define("room", budget).await.unwrap();
     let held = bursar.ledger().hold("room", 40, Duration::from_secs(600)).await.unwrap();
     let other = rusqlite::Connection::open(&file).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -145,7 +147,7 @@ async fn held_behind_a_lock(folder: &std::path::Path) -> (Bursar, Held, rusqlite
 #[tokio::test]
 async fn a_commit_is_tried_again_after_a_transient_error() {
     let folder = tempfile::tempdir().unwrap();
-    let (bursar, held, other) = held_behind_a_lock(folder.path()).await;
+    let (bursar, held, other) = held_behind_a_lock(folder.path(), bursar::Cover::Charge).await;
     let NotSettled { error, held } = held.with_floor(7).commit(30).await.unwrap_err();
     assert!(error.is_busy(), "{error}");
     other.execute_batch("ROLLBACK").unwrap();
@@ -159,7 +161,7 @@ async fn a_commit_is_tried_again_after_a_transient_error() {
 async fn what_failed_is_settled_in_the_background_after_a_drop() {
     for (commit, kind, left) in [(true, "hold.committed", 70), (false, "hold.released", 100)] {
         let folder = tempfile::tempdir().unwrap();
-        let (bursar, held, other) = held_behind_a_lock(folder.path()).await;
+        let (bursar, held, other) = held_behind_a_lock(folder.path(), bursar::Cover::Charge).await;
         let mut notices = bursar.listen();
         let failed = if commit { held.commit(30).await } else { held.with_floor(7).release("nothing was spent").await };
         let error = bursar::Error::from(failed.unwrap_err());
@@ -168,6 +170,18 @@ async fn what_failed_is_settled_in_the_background_after_a_drop() {
         assert_eq!(next_kind(&mut notices).await, kind);
         assert_eq!(bursar.ledger().remaining("room").await.unwrap()[0].remaining, Some(left));
     }
+}
+
+#[tokio::test]
+async fn a_commit_that_is_refused_in_the_background_falls_back_to_the_floor() {
+    let folder = tempfile::tempdir().unwrap();
+    let (bursar, held, other) = held_behind_a_lock(folder.path(), bursar::Cover::Refuse).await;
+    let mut notices = bursar.listen();
+    let error = bursar::Error::from(held.with_floor(7).commit(150).await.unwrap_err());
+    assert!(error.is_busy(), "{error}");
+    other.execute_batch("ROLLBACK").unwrap();
+    assert_eq!(next_kind(&mut notices).await, "hold.committed");
+    assert_eq!(bursar.ledger().remaining("room").await.unwrap()[0].remaining, Some(93));
 }
 
 #[tokio::test]
@@ -184,6 +198,11 @@ async fn a_refused_commit_gives_back_the_handle_with_its_floor() {
     drop(held.expect("the handle"));
     assert_eq!(next_kind(&mut notices).await, "hold.committed");
     assert_eq!(bursar.ledger().remaining("room").await.unwrap()[0].remaining, Some(93), "the floor is committed");
+    // What is invalid is refused too, and the hold can still be settled.
+    let held = bursar.ledger().hold("room", 40, Duration::from_secs(60)).await.unwrap();
+    let NotSettled { held, .. } = held.release("r".repeat(2_000)).await.unwrap_err();
+    let NotSettled { held, .. } = held.expect("the handle").commit(-1).await.unwrap_err();
+    held.expect("the handle").release("not needed").await.unwrap();
     let held = bursar.ledger().hold("room", 40, Duration::from_secs(60)).await.unwrap();
     bursar.ledger().release(held.id(), "by its id").await.unwrap();
     let NotSettled { held, .. } = held.commit(1).await.unwrap_err();

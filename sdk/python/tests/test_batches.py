@@ -302,24 +302,26 @@ def test_a_batch_that_is_not_created_costs_nothing(
         create(llm, file)
     assert spent(client, scope) == (0, 0)
     assert settlements(client, scope) == ["hold.released"]
-    # The connection breaks before the answer: the batch may exist, and its hold stays.
-    monkeypatch.setattr(provider, "_faults", [None, "silent"])
-    with pytest.raises(openai.APIConnectionError):
-        create(llm, file)
-    bound = holds(client, scope)[0]
-    assert spent(client, scope) == (0, bound)
+    # The connection breaks before the answer, or a gateway answers: the batch may exist, and its hold stays.
+    for fault, raised in (("silent", openai.APIConnectionError), (504, openai.InternalServerError)):
+        monkeypatch.setattr(provider, "_faults", [None, fault])
+        with pytest.raises(raised):
+            create(llm, file)
+    held = sum(holds(client, scope))
+    assert spent(client, scope) == (0, held)
+    assert settlements(client, scope) == ["hold.released"]
     # The connection breaks before the input file is read: nothing is held.
     monkeypatch.setattr(provider, "_faults", ["silent"])
     with pytest.raises(Unmetered, match="cannot be read"):
         create(llm, file)
-    assert spent(client, scope) == (0, bound)
+    assert spent(client, scope) == (0, held)
     closed = Provider()
     closed.close()
     claude = wrap_anthropic(anthropic_client(closed), bursar=client, scope=scope, prices=PRICES)
     with pytest.raises(anthropic.APIConnectionError):
         claude.messages.batches.create(requests=[request("a")])
     assert len(holds(client, scope)) == 3
-    assert spent(client, scope) == (0, bound)
+    assert spent(client, scope) == (0, held)
 
 
 def test_a_late_settlement_corrects_the_charge_of_the_expiry(wrapped: Wrap, provider: Provider) -> None:

@@ -211,6 +211,12 @@ describe('batches of OpenAI', () => {
     await settledAs('released', 'released');
   });
 
+  test('a batch that a gateway answered for stays held', async () => {
+    provider.faults = [504];
+    await assert.rejects(createOpenAI([line('a')]), OpenAI.InternalServerError);
+    assert.ok((await balance()).held > 0);
+  });
+
   test('a batch that may have been created stays held', async () => {
     provider.faults = ['closed'];
     await assert.rejects(createOpenAI([line('a')]), OpenAI.APIConnectionError);

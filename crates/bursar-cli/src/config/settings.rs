@@ -96,7 +96,7 @@ const SETTINGS: &[Setting] = &[
     ),
     Setting::rare(
         "jwt.jwks_refresh_ms",
-        millis(SECOND, DAY, |c| &mut c.jwt.jwks_refresh),
+        millis(10 * SECOND, DAY, |c| &mut c.jwt.jwks_refresh),
         "interval at which the key set is read again; it is also read when a token names a key that it does not have",
     ),
     Setting::new("jwt.issuer", Kind::Text(|c| &mut c.jwt.issuer), "required issuer (`iss`) of user tokens"),

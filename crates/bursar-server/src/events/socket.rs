@@ -137,6 +137,9 @@ impl From<StreamEnd> for Closing {
             StreamEnd::Stopping => Closing(1001, "the server stops; connect again, with the last id as `after`"),
             StreamEnd::Denied => Closing(1008, "the token has expired or was revoked"),
             StreamEnd::Slow => Closing(1013, "too many events behind; connect again, with the last id as `after`"),
+            StreamEnd::Silent => {
+                Closing(1013, "no answer to the last pings; connect again, with the last id as `after`")
+            }
             StreamEnd::Failed => {
                 Closing(1011, "the journal cannot be read; connect again, with the last id as `after`")
             }
@@ -175,7 +178,7 @@ async fn serve(socket: impl AsyncRead + AsyncWrite, mut listener: Listener) {
             }
         };
         let frame = match frame {
-            Ok(frame) if frame == HEARTBEAT && unanswered >= UNANSWERED_MAX => Err(listener.drop_slow().into()),
+            Ok(frame) if frame == HEARTBEAT && unanswered >= UNANSWERED_MAX => Err(listener.drop_silent().into()),
             frame => frame,
         };
         let written = match frame {

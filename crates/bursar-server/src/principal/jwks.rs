@@ -212,6 +212,11 @@ impl Readings {
     fn ended(&self) -> u64 {
         self.good + self.failed
     }
+
+    /// Whether none is under way.
+    fn is_idle(&self) -> bool {
+        self.started == self.ended()
+    }
 }
 
 impl Jwks {
@@ -226,7 +231,8 @@ impl Jwks {
             waiters: Semaphore::new(WAITERS_MAX),
         };
         if matches!(jwks.settings.source, JwksSource::File(_)) {
-            jwks.set(parse(&jwks.settings.source.read(&jwks.http).await?)?);
+            let text = timeout(jwks.settings.timeout, jwks.settings.source.read(&jwks.http)).await;
+            jwks.set(parse(&text.unwrap_or(Err(JwksError::Timeout))?)?);
         }
         Ok(jwks)
     }
@@ -234,6 +240,7 @@ impl Jwks {
     /// Reads the set now, whenever it is due, and when a key is missing.
     pub(crate) async fn run(&self) {
         let JwksSettings { refresh, pause, .. } = self.settings;
+        let pause = pause.min(refresh);
         loop {
             self.readings.send_modify(|readings| readings.started += 1);
             let good = self.read().await;
@@ -283,7 +290,10 @@ impl Jwks {
         }
         let JwksSettings { pause, timeout: patience, .. } = self.settings;
         let mut readings = self.readings.subscribe();
-        let Readings { started, last, .. } = *readings.borrow_and_update();
+        let seen = *readings.borrow_and_update();
+        let Readings { started, last, .. } = seen;
+        // A reading that has started already may have been too early for the key. The next one comes after the pause.
+        let needed = if seen.is_idle() || pause < patience { started + 1 } else { started };
         self.asked.notify_one();
         let pausing = last.is_some_and(|last| last.elapsed() < pause);
         let Some(_waiting) = self.waiters.try_acquire().ok().filter(|_| !pausing) else {
@@ -293,8 +303,6 @@ impl Jwks {
         loop {
             let changed = timeout_at(until, readings.changed()).await;
             let found = of_id(&self.keys(), kid);
-            // A reading that had started already may have been too early for the key. The next one comes after the pause.
-            let needed = if pause < patience { started + 1 } else { started.max(1) };
             if !found.is_empty() || !matches!(changed, Ok(Ok(()))) || readings.borrow_and_update().ended() >= needed {
                 return found;
             }
@@ -321,6 +329,32 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_unknown_key_waits_for_the_reading_that_it_asks_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys.json");
+        let set = |kid: &str| {
+            let key = json!({ "kty": "OKP", "crv": "Ed25519", "kid": kid, "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo" });
+            std::fs::write(&path, json!({ "keys": [key] }).to_string()).unwrap();
+        };
+        set("first");
+        // The pause is longer than the patience, as in production.
+        let settings = JwksSettings::new(JwksSource::File(path.clone()));
+        assert!(settings.pause > settings.timeout);
+        let pause = settings.pause;
+        let jwks = Arc::new(Jwks::open(settings).await.unwrap());
+        let mut readings = jwks.readings.subscribe();
+        tokio::spawn({
+            let jwks = jwks.clone();
+            async move { jwks.run().await }
+        });
+        readings.wait_for(|readings| readings.good == 1).await.unwrap();
+        set("second");
+        tokio::time::advance(pause + Duration::from_secs(1)).await;
+        assert_eq!(jwks.candidates(Some("second")).await.len(), 1, "the first token with a new key is verified");
+        assert_eq!(jwks.candidates(Some("first")).await.len(), 0);
+    }
 
     #[test]
     fn addresses_without_tls_must_be_on_this_machine() {

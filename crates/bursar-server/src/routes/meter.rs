@@ -60,21 +60,22 @@ async fn check(input: Input<(), NoFields, QuotaCheckBody>) -> Result<Reply<Quota
         (None, Some(operation)) => meter.cost_of(&head(operation)?, operation.payload_bytes),
         _ => return Err(Problem::invalid("cost".into(), "cost or operation must be given, and not both")),
     };
-    let Some(cost) = cost else {
-        // The path of the operation costs nothing, so nothing is recorded either.
+    if cost.is_none() && call.key.is_none() {
+        // The path of the operation costs nothing, so nothing is recorded either. With a key there may be an earlier answer.
         let standing = meter.status(&caller).await?;
         call.report_quota(&standing);
         return Ok(Reply::new(convert::quota_check_answer(&standing, 0)));
-    };
+    }
+    let cost = cost.unwrap_or(0);
     let admission = match call.key.clone() {
         Some(key) => {
             let recorded = meter.check_and_record_once(&caller, cost, Once::new(key).asked(&body)).await?;
-            recorded.map(|recorded| (recorded.standing, recorded.replayed))
+            recorded.map(|recorded| (recorded.standing, recorded.cost, recorded.replayed))
         }
-        None => meter.check_and_record(&caller, cost).await?.map(|standing| (standing, false)),
+        None => meter.check_and_record(&caller, cost).await?.map(|standing| (standing, cost, false)),
     };
     match admission {
-        Ok((standing, replayed)) => {
+        Ok((standing, cost, replayed)) => {
             call.report_quota(&standing);
             Ok(Reply::new(convert::quota_check_answer(&standing, cost)).replayed(replayed))
         }

@@ -1,5 +1,6 @@
 //! The handle of a hold, which settles it once.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
@@ -26,11 +27,13 @@ pub struct Held {
     expires_at: Time,
     clamped: Option<ClampedTtl>,
     floor: Option<Actual>,
+    /// A commit or release whose outcome is open, which a drop goes on with.
+    tried: Option<Op>,
 }
 
 impl Held {
     pub(crate) fn new(bursar: Bursar, id: HoldId, expires_at: Time, clamped: Option<ClampedTtl>) -> Held {
-        Held { bursar: Some(bursar), id, expires_at, clamped, floor: None }
+        Held { bursar: Some(bursar), id, expires_at, clamped, floor: None, tried: None }
     }
 
     /// Returns the id of the hold.
@@ -59,24 +62,19 @@ impl Held {
 
     /// Commits the hold: posts the actual units and frees the rest. Units above the held amount, and a commit after
     /// expiry, are charged and flagged, or refused if the hold's policy says so.
-    pub async fn commit(mut self, actual: impl Into<Actual>) -> Result<Settled, NotSettled> {
-        let actual = actual.into();
-        let floor = self.floor.replace(actual.clone());
-        let bursar = self.bursar().clone();
-        let op = Op::Commit { hold: self.id, actual };
-        self.settle(&bursar, op, floor).await
+    pub async fn commit(self, actual: impl Into<Actual>) -> Result<Settled, NotSettled> {
+        let (bursar, op) = (self.bursar().clone(), Op::Commit { hold: self.id, actual: actual.into() });
+        self.settle(&bursar, op).await
     }
 
     /// Releases the hold: frees all its units. `reason` is recorded in the journal.
-    pub async fn release(mut self, reason: impl Into<String>) -> Result<Settled, NotSettled> {
-        let floor = self.floor.take();
-        let bursar = self.bursar().because(reason);
-        let op = Op::Release { hold: self.id };
-        self.settle(&bursar, op, floor).await
+    pub async fn release(self, reason: impl Into<String>) -> Result<Settled, NotSettled> {
+        let (bursar, op) = (self.bursar().because(reason), Op::Release { hold: self.id });
+        self.settle(&bursar, op).await
     }
 
-    /// Settles the hold. `floor` is what a drop commits if the request is refused.
-    async fn settle(mut self, bursar: &Bursar, op: Op, floor: Option<Actual>) -> Result<Settled, NotSettled> {
+    async fn settle(mut self, bursar: &Bursar, op: Op) -> Result<Settled, NotSettled> {
+        self.tried = Some(op.clone());
         let error = match settle(bursar, op).await {
             Ok(settled) => {
                 self.take();
@@ -84,20 +82,14 @@ impl Held {
             }
             Err(error) => error,
         };
-        let held = match &error {
-            Error::Refused(
-                Refusal::OverrunRefused { .. } | Refusal::ActualAmbiguous { .. } | Refusal::NoSuchCharge { .. },
-            ) => {
-                self.floor = floor;
-                Some(self)
-            }
-            error if error.is_transient() => Some(self),
-            _ => {
-                self.take();
-                None
-            }
-        };
-        Err(NotSettled { error, held })
+        if is_over(&error) {
+            self.take();
+            return Err(NotSettled { error, held: None });
+        }
+        if matches!(error, Error::Refused(_)) {
+            self.tried = None;
+        }
+        Err(NotSettled { error, held: Some(self) })
     }
 
     /// Extends the expiry by `by` and returns the new one, which the budgets' longest life of a hold may cap. Fails if the
@@ -140,13 +132,13 @@ impl fmt::Debug for Held {
     }
 }
 
-/// A hold that was not settled. `?` converts it to [`Error`], and then drops the handle: after a transient error the background task goes on
-/// with the commit or the release, after a refusal it commits the floor or releases the hold.
+/// A hold that was not settled. `?` converts it to [`Error`], and then drops the handle: after a failure the background task goes on with the
+/// commit or the release; if that is refused, or was, it commits the floor or releases the hold.
 #[derive(Debug)]
 pub struct NotSettled {
     /// Why not. After an unknown outcome the hold may be settled nevertheless; then another try is refused as already settled.
     pub error: Error,
-    /// The handle, with its floor, to try again; `None` if the hold cannot be settled any more, or Bursar is closed.
+    /// The handle, with its floor, to try again; `None` if the hold cannot be settled any more, belongs to a job, or Bursar is closed.
     pub held: Option<Held>,
 }
 
@@ -168,6 +160,20 @@ impl From<NotSettled> for Error {
     }
 }
 
+/// Whether the hold cannot be settled any more, or not by this handle.
+fn is_over(error: &Error) -> bool {
+    let is_settled = matches!(
+        error,
+        Error::Refused(
+            Refusal::AlreadySettled { .. }
+                | Refusal::LateRefused { .. }
+                | Refusal::UnknownHold { .. }
+                | Refusal::OwnedByJob { .. }
+        )
+    );
+    is_settled || error.is_closed()
+}
+
 pub(crate) async fn settle(bursar: &Bursar, op: Op) -> Result<Settled, Error> {
     match bursar.execute(op).await? {
         Answer::Settled(settled) => Ok(settled),
@@ -184,23 +190,26 @@ impl Drop for Held {
         let Some(bursar) = self.bursar.take() else { return };
         let (hold, floor) = (self.id, self.floor.take());
         tracing::warn!(%hold, ?floor, "hold dropped without being settled, settling it in the background");
-        let op = match floor {
+        let end = match floor {
             Some(actual) => Op::Commit { hold, actual },
             None => Op::Release { hold },
         };
+        // A commit whose outcome is open may be refused, for example as an overrun.
+        let ops = self.tried.take().into_iter().chain([end]).collect();
         // Not in the current runtime, if there is one: it may shut down before the hold is settled.
         let runtime = bursar.inner.runtime.clone();
-        let unsettled = Unsettled(Some(op));
+        let unsettled = Unsettled(ops);
         runtime.spawn(settle_dropped(bursar.because("the handle was dropped"), hold, unsettled));
     }
 }
 
-/// The operation that settles a dropped hold, until it is done. A runtime that shuts down drops it, which is logged.
-struct Unsettled(Option<Op>);
+/// What settles a dropped hold, each if the one before is refused; empty once it is done. A runtime that shuts down drops it, which is
+/// logged.
+struct Unsettled(VecDeque<Op>);
 
 impl Drop for Unsettled {
     fn drop(&mut self) {
-        if let Some(op) = &self.0 {
+        if let Some(op) = self.0.front() {
             tracing::error!(
                 ?op,
                 "dropped hold not settled: Bursar's runtime has shut down; the hold stays until it expires"
@@ -211,18 +220,26 @@ impl Drop for Unsettled {
 
 /// Settles a dropped hold, retrying transient errors.
 async fn settle_dropped(bursar: Bursar, hold: HoldId, mut unsettled: Unsettled) {
-    let op = unsettled.0.clone().expect("the operation is taken only at the end");
-    let attempt = || async {
-        match settle(&bursar, op.clone()).await {
-            // An earlier attempt whose answer was lost may have settled it.
-            Ok(_) | Err(Error::Refused(Refusal::AlreadySettled { .. })) => Ok(()),
-            Err(error) => Err(error),
+    while let Some(op) = unsettled.0.front().cloned() {
+        let attempt = || async {
+            match settle(&bursar, op.clone()).await {
+                // An earlier attempt whose answer was lost may have settled it.
+                Ok(_) | Err(Error::Refused(Refusal::AlreadySettled { .. })) => Ok(()),
+                Err(error) => Err(error),
+            }
+        };
+        let on_retry = |error: &Error| tracing::warn!(%hold, %error, "settling a dropped hold failed, retrying");
+        let settled = retry_on_drop::retry_transient(attempt, on_retry).await;
+        unsettled.0.pop_front();
+        match settled {
+            Ok(()) => unsettled.0.clear(),
+            Err(error @ Error::Refused(_)) if !unsettled.0.is_empty() => {
+                tracing::warn!(%hold, ?op, %error, "settling a dropped hold was refused, falling back");
+            }
+            Err(error) => {
+                unsettled.0.clear();
+                tracing::error!(%hold, ?op, %error, "dropped hold not settled; the hold stays until it expires");
+            }
         }
-    };
-    let on_retry = |error: &Error| tracing::warn!(%hold, %error, "settling a dropped hold failed, retrying");
-    let settled = retry_on_drop::retry_transient(attempt, on_retry).await;
-    unsettled.0 = None;
-    if let Err(error) = settled {
-        tracing::error!(%hold, ?op, %error, "dropped hold not settled; the hold stays until it expires");
     }
 }

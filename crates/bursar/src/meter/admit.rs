@@ -47,6 +47,7 @@ impl Meter {
         let submitted = self.bursar.request(request).await.map(Receipt::from);
         Ok(self.admission(caller, submitted)?.map(|receipt| Recorded {
             standing: Standing::of_charges(caller, &receipt.done.posted, receipt.command.at()),
+            cost: receipt.done.posted.iter().map(|charged| charged.amount).sum(),
             replayed: receipt.replayed,
         }))
     }
@@ -156,6 +157,8 @@ impl Once {
 pub struct Recorded {
     /// What was left of the caller's quota after the charge.
     pub standing: Standing,
+    /// The units that were charged.
+    pub cost: i64,
     /// Whether this is the answer to an earlier charge with the same key. Nothing was charged now.
     pub replayed: bool,
 }
@@ -308,7 +311,7 @@ impl Meter {
 
     /// Commits a hold with the actual cost of its request.
     pub(crate) async fn commit(&self, caller: &Caller, held: Held, actual: i64) -> Result<Standing, Error> {
-        let settled = match held.commit(actual.max(0)).await {
+        let settled = match held.with_floor(Actual::Held).commit(actual.max(0)).await {
             // The caller's budget was given a policy that refuses overruns: charge as much as it admits.
             Err(NotSettled { error: Error::Refused(Refusal::OverrunRefused { .. }), held: Some(held) }) => {
                 tracing::warn!(%caller, actual, "overrun refused by the budget, charging the estimate");

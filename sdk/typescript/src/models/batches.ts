@@ -196,3 +196,8 @@ export async function lookAt(response: Response, look: (body: unknown) => Promis
   await look(body);
   return response;
 }
+
+/** Whether an error status leaves open whether the provider has created the batch: a gateway answered in its place. */
+export function leavesOpen(status: number): boolean {
+  return status === 502 || status === 504 || (status >= 520 && status < 528);
+}

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from bursar.errors import BursarError
-from bursar.llm.batches import Batches, Draft, Ended, Progress, Watch, body_of, verdict
+from bursar.llm.batches import Batches, Draft, Ended, Progress, Watch, body_of, is_refused, verdict
 from bursar.llm.bounds import Unmetered
 from bursar.llm.http import Refusal, async_stream_class, request_with, stream_class, uncancelled, was_sent
 from bursar.llm.metering import (
@@ -96,7 +96,7 @@ class BatchTransport:
             if not was_sent(self._module, error):
                 reservation.release()
             raise
-        if response.status_code >= 300:
+        if is_refused(response.status_code):
             reservation.release()
         return self._watched(response, self._batches.created(reservation.hold), account)
 
@@ -204,7 +204,7 @@ class AsyncBatchTransport:
             if not was_sent(self._module, error):
                 await uncancelled(reservation.release())
             raise
-        if response.status_code >= 300:
+        if is_refused(response.status_code):
             await uncancelled(reservation.release())
         return self._watched(response, self._batches.created(reservation.hold), account)
 

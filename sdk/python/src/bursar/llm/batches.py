@@ -311,3 +311,8 @@ def body_of(content: bytes) -> Json:
     if not isinstance(body, dict):
         raise Unmetered("the batch is no JSON object; nothing was sent")
     return cast("Json", body)
+
+
+def is_refused(status: int) -> bool:
+    """Whether a status says that the provider created no batch. A gateway that answers in its place leaves that open."""
+    return status >= 300 and status not in (502, 504) and not 520 <= status < 528
