@@ -148,6 +148,7 @@ struct Leased {
     blobs: Vec<String>,
     metadata: Option<Payload>,
     lease: LeaseInfo,
+    checkpoint: Option<Payload>,
     traceparent: Option<String>,
 }
 
@@ -185,6 +186,7 @@ async fn lease(Json(lease): Json<Lease>) -> Json<LeasedJobs> {
             since: "2026-01-01T00:00:00.000000Z",
             expires_at: "2026-01-01T00:05:00.000000Z",
         },
+        checkpoint: None,
         traceparent: None,
     };
     Json(LeasedJobs { jobs: lease.queues.into_iter().map(leased).collect() })
