@@ -19,6 +19,7 @@ use crate::principal::Principal;
 use crate::principal::authenticate::TokenKeys;
 use crate::principal::failed_attempts::FailedAttempts;
 use crate::principal::proxies::Proxies;
+use crate::principal::revocation::Revocations;
 use crate::principal::shared_reads::SharedReads;
 use crate::principal::token_uses::TokenUses;
 use crate::route::Route;
@@ -36,6 +37,7 @@ pub(crate) struct App {
     pub(crate) failed_attempts: FailedAttempts,
     pub(crate) token_uses: TokenUses,
     pub(crate) token_reads: SharedReads<Result<Principal, String>>,
+    pub(crate) revocations: Revocations,
     pub(crate) limits: Limits,
     pub(crate) slots: RequestSlots,
     pub(crate) bytes: BytesInFlight,
@@ -78,6 +80,7 @@ impl App {
             failed_attempts: FailedAttempts::default(),
             token_uses: TokenUses::default(),
             token_reads: SharedReads::default(),
+            revocations: Revocations::default(),
             slots: RequestSlots::new(&limits),
             limits,
             leases: LeaseCache::default(),

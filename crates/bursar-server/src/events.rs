@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 
 use axum::body::Body;
-use bursar::{Bursar, Clock, CredentialToken, JobId, Queue, Scope};
+use bursar::{Bursar, JobId, Queue, Scope};
 use bytes::Bytes;
 use percent_encoding::percent_decode_str;
 use schemars::JsonSchema;
@@ -25,8 +25,9 @@ use self::tail::{FollowError, Follower, PAGE, StreamEvent, frame, queue_of};
 use crate::call::Call;
 use crate::in_flight::Reservation;
 use crate::limits::PAGE_ANSWER_BYTES;
+use crate::principal::authorize;
 use crate::principal::permissions::{Action, Role};
-use crate::principal::{Principal, authorize};
+use crate::principal::revocation::is_denied;
 use crate::reply::EventStream;
 use crate::wire::problem::{Kind, Problem};
 
@@ -329,16 +330,7 @@ impl Listener {
 
     /// Ends the stream if its token has been revoked or has expired.
     async fn check_token(&self) -> Result<(), StreamEnd> {
-        let Principal { credential, valid_until, .. } = &self.call.principal;
-        let now = self.call.app.clock.now().micros() / 1_000_000;
-        if valid_until.is_some_and(|until| until <= now) {
-            return Err(StreamEnd::Denied);
-        }
-        let admit = async |token: &CredentialToken| self.bursar.credentials().admit(token).await;
-        match credential {
-            Some(token) if matches!(admit(token).await, Ok(Err(_))) => Err(StreamEnd::Denied),
-            _ => Ok(()),
-        }
+        if is_denied(&self.call).await { Err(StreamEnd::Denied) } else { Ok(()) }
     }
 }
 

@@ -6,6 +6,7 @@ pub(crate) mod jwks;
 pub(crate) mod jwt;
 pub(crate) mod permissions;
 pub(crate) mod proxies;
+pub(crate) mod revocation;
 pub(crate) mod shared_reads;
 pub(crate) mod token_uses;
 

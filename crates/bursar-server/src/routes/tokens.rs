@@ -157,6 +157,7 @@ async fn rotate(
         None => old.payload.clone(),
     };
     let issued = call.bursar().credentials().rotate(&old, class, claims, ttl, overlap, call.key.clone()).await?;
+    call.app.revocations.note();
     Ok(created(class, issued))
 }
 
@@ -188,6 +189,7 @@ async fn show(call: &Call, (class, grant): (CredentialClass, Grant)) -> Result<R
 async fn revoke(call: &Call, (class, grant): (CredentialClass, Grant)) -> Result<NoContent, Problem> {
     may_mint(call, class, Claims::of(&grant).and_then(|claims| claims.role))?;
     let outcome = call.run(Op::Revoke { grant: grant.id }).await?;
+    call.app.revocations.note();
     Ok(NoContent { replayed: outcome.replayed })
 }
 

@@ -10,7 +10,8 @@ use serde_json::json;
 use crate::call::{Call, Input, NoFields};
 use crate::limits::{BULK_BYTES_MAX, PAGE_ANSWER_BYTES};
 use crate::principal::permissions::{Action, Role};
-use crate::principal::{Principal, forbidden};
+use crate::principal::revocation::{denied, is_denied};
+use crate::principal::{Principal, forbidden, unauthorized};
 use crate::reply::Reply;
 use crate::route::{RetrySafety, Route};
 use crate::wire::job::{BeatenAnswer, FinishedAnswer, LeasedAnswer};
@@ -96,7 +97,11 @@ async fn lease(input: Input<(), NoFields, LeaseBody>) -> Result<Reply<LeasedJobs
         jobs.lease(ask).await?
     } else {
         tokio::select! {
-            leased = jobs.lease_wait(ask, wait.into()) => leased?,
+            // A token that another node has just revoked gets no job either.
+            leased = jobs.lease_wait_while(ask, wait.into(), async || !is_denied(&call).await) => {
+                leased?.ok_or_else(unauthorized)?
+            }
+            () = denied(&call) => return Err(unauthorized()),
             // On shutdown the response is empty; jobs leased at that moment are returned to the queue.
             () = call.app.tails.stopped() => bursar::Leased::default(),
         }

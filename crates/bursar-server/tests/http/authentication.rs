@@ -12,7 +12,41 @@ use serde_json::{Value, json};
 use crate::client::{request, send};
 use crate::test_server::{OPERATOR, SECRET, TestServer, on_both_engines};
 
-on_both_engines!(tokens_are_shown_once_rotated_and_revoked, a_jwt_determines_user_tenant_and_role);
+on_both_engines!(
+    tokens_are_shown_once_rotated_and_revoked,
+    a_revoked_worker_stops_waiting_and_gets_no_job,
+    a_jwt_determines_user_tenant_and_role
+);
+
+/// The worker waits at the node that revokes its token, then at another one.
+async fn a_revoked_worker_stops_waiting_and_gets_no_job(server: TestServer) {
+    let other = TestServer::serve(server.bursar.clone(), Settings::default()).await;
+    for node in [&server, &other] {
+        let body = json!({ "name": "encoder", "capabilities": { "queues": ["media"], "kinds": ["*"] } });
+        let made = server.call("POST", "/v1/workers", body).await.is(201);
+        let token = made.json()["token"].as_str().unwrap().to_owned();
+        let lease = json!({ "queues": ["media"], "wait_ms": 60_000 });
+        let waiting = node.call_as(&token, "POST", "/v1/jobs/lease", lease);
+        let revoking = async {
+            while !node.call("GET", "/metrics", Value::Null).await.is(200).text.contains("bursar_lease_waiters 1\n") {}
+            server.call("DELETE", made.header("location").unwrap(), Value::Null).await.is(204);
+            // The job wakes the worker before it can have looked for itself.
+            let job = json!({ "queue": "media", "kind": "video" });
+            server.call("POST", "/v1/jobs", job).await.is(201).json()["id"].as_str().unwrap().to_owned()
+        };
+        let both = async { tokio::join!(waiting, revoking) };
+        let (answer, job) = tokio::time::timeout(Duration::from_secs(30), both).await.expect("the wait ends early");
+        assert_eq!(answer.is(401).problem(), "unauthorized");
+        // Jobs are returned in the background.
+        let path = format!("/v1/jobs/{job}");
+        let returned = async {
+            while server.call("GET", &path, Value::Null).await.is(200).json()["state"] != "queued" {}
+            server.call("POST", &format!("{path}/cancel"), json!({})).await.is(200)
+        };
+        tokio::time::timeout(Duration::from_secs(30), returned).await.expect("the job is queued again");
+    }
+    other.stop().await;
+}
 
 async fn tokens_are_shown_once_rotated_and_revoked(server: TestServer) {
     let body = json!({ "name": "encoder", "capabilities": { "queues": ["media"], "kinds": ["*"] } });

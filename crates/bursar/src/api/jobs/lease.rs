@@ -34,10 +34,37 @@ impl Jobs<'_> {
     /// Leases jobs, and waits up to `wait` (a minute at most) if none is ready. If the call is cancelled, jobs that were leased for it
     /// are returned to their queue.
     pub async fn lease_wait(&self, request: LeaseRequest, wait: Duration) -> Result<Leased, Error> {
+        self.ready_or_later(request, wait).await.map(|(leased, _)| leased)
+    }
+
+    /// Leases jobs like [`Jobs::lease_wait`], for a worker that may lose its permission while it waits. Jobs that it waited for are leased only
+    /// if `allowed` says so then; else they are returned to their queue, and the answer is `None`.
+    pub async fn lease_wait_while(
+        &self,
+        request: LeaseRequest,
+        wait: Duration,
+        allowed: impl AsyncFnOnce() -> bool,
+    ) -> Result<Option<Leased>, Error> {
+        let (leased, has_waited) = self.ready_or_later(request, wait).await?;
+        if !has_waited || leased.jobs.is_empty() {
+            return Ok(Some(leased));
+        }
+        let mut pending = PendingJobs { bursar: self.0, jobs: &leased.jobs };
+        if !allowed().await {
+            return Ok(None);
+        }
+        pending.jobs = &[];
+        drop(pending);
+        Ok(Some(leased))
+    }
+
+    /// Leases jobs, and waits if none is ready. Returns whether it waited.
+    async fn ready_or_later(&self, request: LeaseRequest, wait: Duration) -> Result<(Leased, bool), Error> {
         let deadline = Instant::now() + wait.min(WAIT_MAX.into());
         let _waits = self.0.inner.observed.asks(&self.0.context.tenant, &request);
         // The worker joins before it tries to lease, so that it misses no job that becomes ready in between.
         let waiter = self.0.inner.lease_waiters.join(&self.0.context.tenant, &request)?;
+        let mut has_waited = false;
         loop {
             let leased = self.try_lease(request.clone()).await?;
             if leased.jobs.len() >= request.capacity as usize {
@@ -45,18 +72,19 @@ impl Jobs<'_> {
             }
             if !leased.jobs.is_empty() {
                 waiter.note_found();
-                return Ok(leased);
+                return Ok((leased, has_waited));
             }
             if Instant::now() >= deadline {
-                return Ok(leased);
+                return Ok((leased, has_waited));
             }
             if let Some(next_at) = leased.next_at {
                 waiter.note_due_in(next_at.since(leased.at).into());
             }
             if timeout_at(deadline, waiter.woken()).await.is_err() {
-                return Ok(leased);
+                return Ok((leased, has_waited));
             }
             waiter.rejoin();
+            has_waited = true;
         }
     }
 
