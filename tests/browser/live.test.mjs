@@ -117,7 +117,9 @@ describe('live pages', () => {
     await visitor.sees('#progress-percent', '62 %');
     await visitor.sees('#state', 'rendering frames');
     assert.equal(await visitor.page.locator('#progress-bar').getAttribute('width'), '62%');
-    await visitor.page.reload();
+    // A page that is opened later shows the last report too.
+    await visitor.openLive(`/jobs/${id}`);
+    await visitor.page.evaluate(() => { window.sameDocument = true; });
     await visitor.sees('#progress-percent', '62 %');
     await visitor.sees('#state', 'rendering frames');
     await api.post(`/v1/jobs/${id}/progress`, { fence: job.lease.fence, percent: 70, checkpoint: { frame: 1200 } });
