@@ -8,7 +8,7 @@ import { BatchService } from './provider_batches.js';
 import { CACHED, INPUT, OUTPUT, REASONING } from './provider_tokens.js';
 
 /** What goes wrong with a request: an error status, a stream that is cut, an answer without usage, a connection that is closed. */
-export type Fault = 429 | 500 | 'cut' | 'no usage' | 'closed' | 'error event';
+export type Fault = 429 | 500 | 504 | 'cut' | 'no usage' | 'closed' | 'error event';
 
 export interface ProviderCall {
   path: string;

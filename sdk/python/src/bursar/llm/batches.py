@@ -313,6 +313,10 @@ def body_of(content: bytes) -> Json:
     return cast("Json", body)
 
 
+#: What a gateway answers with if the provider does not answer it.
+GATEWAY = frozenset({502, 504, *range(520, 528)})
+
+
 def is_refused(status: int) -> bool:
-    """Whether a status says that the provider created no batch. A gateway that answers in its place leaves that open."""
-    return status >= 300 and status not in (502, 504) and not 520 <= status < 528
+    """Whether a status says that the provider created no batch. A gateway that answers for it leaves that open."""
+    return status >= 300 and status not in GATEWAY
