@@ -224,22 +224,11 @@ impl Listener {
             }
             false => frame(Some(from), "ready", &json!({ "position": from })),
         };
-        Ok(Listener::new(call, channels, live, slot, from, greeting))
-    }
-
-    fn new(
-        call: Call,
-        channels: Vec<Channel>,
-        live: Follower,
-        slot: OwnedSemaphorePermit,
-        from: u64,
-        greeting: Bytes,
-    ) -> Listener {
         let mut heartbeat = interval(call.app.limits.heartbeat);
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         heartbeat.reset();
         call.app.metrics.listener(true);
-        Listener {
+        Ok(Listener {
             bursar: call.bursar(),
             call,
             channels,
@@ -251,7 +240,7 @@ impl Listener {
             behind: true,
             queues: HashMap::new(),
             _slot: slot,
-        }
+        })
     }
 
     /// Returns the next frame.

@@ -22,7 +22,7 @@ const COUNT_TIMEOUT: Duration = Duration::from_secs(2);
 const SECONDS: [f64; 10] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0];
 
 /// Every metric: name, Prometheus type, help text.
-const METRICS: [(&str, &str, &str); 61] = [
+const METRICS: [(&str, &str, &str); 62] = [
     ("bursar_build_info", "gauge", "Always 1; the label `version` is the version of Bursar."),
     ("bursar_http_requests_total", "counter", "HTTP requests answered, by method, route and status."),
     (
@@ -107,6 +107,11 @@ const METRICS: [(&str, &str, &str); 61] = [
         "Budgets that a commit of this node froze: their spend passed a trip limit.",
     ),
     ("bursar_budget_freezes_total", "counter", "Budgets that callers of this node froze."),
+    (
+        "bursar_shadow_refusals_total",
+        "counter",
+        "Limits and freezes of budgets in shadow mode that would have refused a request on this node.",
+    ),
     ("bursar_queues", "gauge", "Queues of all tenants that have jobs; at most 10,000 are counted."),
     (
         "bursar_queues_without_figures",
@@ -331,11 +336,12 @@ fn engine_metrics(app: &App, page: &mut Page) {
     for (reason, count) in app.bursar.refusal_reasons() {
         page.sample("bursar_refusals_total", &format!("reason=\"{}\"", reason.as_str()), count);
     }
-    let Incidents { overruns, late_commits, trips, freezes } = app.bursar.incidents();
+    let Incidents { overruns, late_commits, trips, freezes, shadow_refusals } = app.bursar.incidents();
     page.value("bursar_overruns_total", overruns);
     page.value("bursar_late_commits_total", late_commits);
     page.value("bursar_budget_trips_total", trips);
     page.value("bursar_budget_freezes_total", freezes);
+    page.value("bursar_shadow_refusals_total", shadow_refusals);
     page.value("bursar_commands_waiting", vitals.waiting);
     page.value("bursar_batches_total", counters.batches);
     page.family("bursar_batch_size");

@@ -4,7 +4,7 @@ import Anthropic from '@anthropic-ai/sdk';
 import OpenAI, { toFile } from 'openai';
 import { ArgumentError, type Bursar, RefusedError } from '../src/index.js';
 import { type BatchHolds, type MeterOptions, UnboundedCallError, wrapAnthropic, wrapOpenAI } from '../src/models/index.js';
-import { balance, budget, bursar, options, provider, scope, server, settled, settledAs, withServers } from './metered.js';
+import { abortedOnceHeld, balance, budget, bursar, options, provider, scope, server, settled, settledAs, withServers } from './metered.js';
 import { Provider } from './provider.js';
 import { batchCost, LARGE_FILE } from './provider_batches.js';
 import { eventually } from './support.js';
@@ -226,16 +226,9 @@ describe('batches of OpenAI', () => {
 
   test('an aborted creation holds nothing', async () => {
     const abort = new AbortController();
-    const slow = server.client();
-    const place = slow.hold.bind(slow) as typeof slow.hold;
-    slow.hold = (async (...args: Parameters<typeof slow.hold>) => {
-      const hold = await place(...args);
-      abort.abort();
-      return hold;
-    }) as typeof slow.hold;
     const input_file_id = await upload([line('a')]);
     const create = { input_file_id, endpoint: CHAT, completion_window: '24h' } as const;
-    await assert.rejects(openai(withBursar(slow)).batches.create(create, { signal: abort.signal }), OpenAI.APIUserAbortError);
+    await assert.rejects(openai(withBursar(abortedOnceHeld(abort))).batches.create(create, { signal: abort.signal }), OpenAI.APIUserAbortError);
     await settledAs('released');
     assert.equal(provider.batches.created.size, 0);
   });

@@ -65,3 +65,15 @@ export async function lastSettledAs(by: SettledCall['by'] | undefined): Promise<
   assert.ok(call.cost <= call.bound, `${call.cost} is above the bound ${call.bound}`);
   return call;
 }
+
+/** Returns a client that aborts as soon as the server has placed a hold. */
+export function abortedOnceHeld(abort: AbortController): Bursar {
+  const client = server.client();
+  const place = client.hold.bind(client) as typeof client.hold;
+  client.hold = (async (...args: Parameters<typeof client.hold>) => {
+    const hold = await place(...args);
+    abort.abort();
+    return hold;
+  }) as typeof client.hold;
+  return client;
+}

@@ -14,7 +14,7 @@ import {
   wrapAnthropic,
   wrapOpenAI,
 } from '../src/models/index.js';
-import { balance, budget, bursar, lastSettledAs, options, provider, scope, server, settled, withServers } from './metered.js';
+import { abortedOnceHeld, balance, budget, bursar, lastSettledAs, options, provider, scope, server, settled, withServers } from './metered.js';
 import { answerCost, Provider } from './provider.js';
 import { eventually, PATIENCE_MS } from './support.js';
 
@@ -120,15 +120,7 @@ describe('OpenAI', () => {
 
   test('a call that is aborted while it is held is released', async () => {
     const abort = new AbortController();
-    const slow = server.client();
-    const place = slow.hold.bind(slow) as typeof slow.hold;
-    // The abort comes when the server has placed the hold.
-    slow.hold = (async (...args: Parameters<typeof slow.hold>) => {
-      const hold = await place(...args);
-      abort.abort();
-      return hold;
-    }) as typeof slow.hold;
-    const call = openai({ bursar: slow } as Partial<MeterOptions>).chat.completions.create(ask, { signal: abort.signal });
+    const call = openai({ bursar: abortedOnceHeld(abort) } as Partial<MeterOptions>).chat.completions.create(ask, { signal: abort.signal });
     await assert.rejects(call, OpenAI.APIUserAbortError);
     await lastSettledAs('released');
     assert.equal(provider.calls.length, 0);

@@ -10,7 +10,8 @@
 //!
 //! - of scopes: how far they are folded (`folded`, `evicted`, `seen`, the next due instants) and prospective windows,
 //! - of jobs: whether a scheduled one was found due, the end of a lease (heartbeats), progress reported since the last
-//!   checkpoint, when a parked one is tried again, and position and rank under a flow key, which [`compute_lines`](crate::job::compute_lines) computes again,
+//!   checkpoint, when a parked one is tried again, and position and rank under a flow key, which
+//!   [`compute_lines`](crate::job::compute_lines) computes again,
 //! - what maintenance deletes: expired idempotency keys, rolled-up postings, old figures and unused flow scopes.
 
 mod blob;

@@ -102,15 +102,8 @@ impl<'a> Rows<'a> {
 pub(super) struct Admitted {
     /// The charges, with what each limit leaves after them.
     pub(super) charged: Vec<Charged>,
-    /// What budgets in shadow mode would have refused.
-    pub(super) would_refuse: Vec<WouldRefuse>,
-}
-
-impl Admitted {
-    /// Returns the events that record what would have been refused.
-    pub(super) fn shadowed(would_refuse: Vec<WouldRefuse>) -> impl Iterator<Item = Event> {
-        would_refuse.into_iter().filter(|_| !Mutant::ForgetShadow.on()).map(Event::BudgetWouldRefuse)
-    }
+    /// The events for what budgets in shadow mode would have refused.
+    pub(super) shadowed: Vec<Event>,
 }
 
 /// Admits charges and computes what each limit leaves after them, or refuses them with every violation.
@@ -139,44 +132,41 @@ pub(super) fn admit(rows: &Rows<'_>, charges: Vec<HeldCharge>) -> Result<Admitte
             return Err(Refusal::Overflow { scope: scope.clone() });
         }
     }
-    let Objections { violations, would_refuse } = objections;
-    if !violations.is_empty() {
-        return Err(Refusal::Refused(violations));
-    }
+    let shadowed = objections.into_events()?;
     let charged = charges.into_iter().map(|charge| {
         let left = left(|scope| rows.get(scope), &charge, |scope, remaining| remaining.saturating_sub(totals[scope]));
         Charged::new(charge, left)
     });
-    Ok(Admitted { charged: charged.collect(), would_refuse })
-}
-
-/// Returns the violation of a freeze, or what it would be without shadow mode.
-pub(super) fn freeze(
-    ws: &Workspace,
-    scope: &Scope,
-    state: &ScopeState,
-    requested: i64,
-) -> Option<Result<Violation, WouldRefuse>> {
-    let freeze = state.frozen_at(ws.now).filter(|_| !Mutant::FrozenAdmits.on())?;
-    let shadowed = state.in_shadow() && matches!(freeze, Freeze::Trip { .. });
-    let scope = scope.clone();
-    Some(if shadowed { Err(WouldRefuse { scope, requested, short: None }) } else { Ok(Violation::Frozen { scope }) })
+    Ok(Admitted { charged: charged.collect(), shadowed })
 }
 
 /// What limits and freezes have against charges.
 #[derive(Default)]
-struct Objections {
+pub(super) struct Objections {
+    /// What refuses them.
     violations: Vec<Violation>,
-    would_refuse: Vec<WouldRefuse>,
+    /// What would refuse them, if its budget were not in shadow mode.
+    shadowed: Vec<WouldRefuse>,
 }
 
 impl Objections {
-    /// Adds a freeze.
-    fn check_freeze(&mut self, ws: &Workspace, scope: &Scope, state: &ScopeState, amount: i64) {
-        match freeze(ws, scope, state, amount) {
-            Some(Ok(frozen)) => self.violations.push(frozen),
-            Some(Err(shadowed)) => self.would_refuse.push(shadowed),
-            None => {}
+    /// Refuses the charges, or returns the events for what shadow mode would have refused.
+    pub(super) fn into_events(self) -> Result<Vec<Event>, Refusal> {
+        if !self.violations.is_empty() {
+            return Err(Refusal::Refused(self.violations));
+        }
+        let recorded = self.shadowed.into_iter().filter(|_| !Mutant::ForgetShadow.on());
+        Ok(recorded.map(Event::BudgetWouldRefuse).collect())
+    }
+
+    /// Adds the freeze of a scope. One by a caller refuses also in shadow mode, because it is an order and no limit.
+    pub(super) fn check_freeze(&mut self, ws: &Workspace, scope: &Scope, state: &ScopeState, requested: i64) {
+        let Some(freeze) = state.frozen_at(ws.now).filter(|_| !Mutant::FrozenAdmits.on()) else { return };
+        let scope = scope.clone();
+        if state.in_shadow() && matches!(freeze, Freeze::Trip { .. }) {
+            self.shadowed.push(WouldRefuse { scope, requested, short: None });
+        } else {
+            self.violations.push(Violation::Frozen { scope });
         }
     }
 
@@ -205,7 +195,7 @@ impl Objections {
             let (scope, window, available) = (scope.clone(), limit.window.clone(), available.max(0));
             if state.in_shadow() && !given.contains(limit) {
                 let short = Some(Short { window, limit: limit.amount, available });
-                self.would_refuse.push(WouldRefuse { scope, requested: amount, short });
+                self.shadowed.push(WouldRefuse { scope, requested: amount, short });
                 continue;
             }
             self.violations.push(Violation::Limit {

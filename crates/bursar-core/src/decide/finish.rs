@@ -230,7 +230,7 @@ pub(super) struct Shortage {
 
 /// A hold for another attempt, which is not placed yet.
 pub(super) struct Funding {
-    pub(super) hold: HoldId,
+    hold: HoldId,
     events: Vec<Event>,
 }
 
@@ -295,8 +295,8 @@ fn place_again(decision: &Decision<'_>, old: &Hold, job: JobId, hold: HoldId) ->
     });
     let charges: Vec<Charge> = charges.collect();
     let charges = admit::resolve(decision.ws, tenant, &charges)?;
-    let Admitted { charged, would_refuse } = admit::admit(&admit::Rows::new(decision.ws, tenant), charges)?;
-    let placed = Event::HoldPlaced {
+    let Admitted { charged, shadowed: mut events } = admit::admit(&admit::Rows::new(decision.ws, tenant), charges)?;
+    events.push(Event::HoldPlaced {
         hold,
         charges: charged,
         expires_at: Time::NEVER,
@@ -306,8 +306,8 @@ fn place_again(decision: &Decision<'_>, old: &Hold, job: JobId, hold: HoldId) ->
         job: Some(job),
         clamped: None,
         on_expiry: OnExpiry::Release,
-    };
-    Ok(Funding { hold, events: Admitted::shadowed(would_refuse).chain([placed]).collect() })
+    });
+    Ok(Funding { hold, events })
 }
 
 /// Releases the hold of a job, if it is live.

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::apply::late_parts;
 use crate::budget::Cover;
 use crate::context::Context;
-use crate::decide::admit::{self, Admitted};
+use crate::decide::admit::{self, Objections};
 use crate::event::{Charged, Event};
 use crate::hold::{ClampedTtl, HeldCharge, Hold, HoldState, Uncovered, sums};
 use crate::id::HoldId;
@@ -122,25 +122,21 @@ pub(super) fn extend(ws: &Workspace, context: &Context, id: HoldId, by: Span) ->
         HoldState::Expired => return Err(Refusal::HoldExpired { hold: id, at: hold.expires_at }),
         state => return Err(Refusal::AlreadySettled { hold: id, state }),
     }
-    let (mut frozen, mut would_refuse) = (Vec::new(), Vec::new());
-    for scope in hold.totals().into_keys() {
-        match admit::row(ws, &context.tenant, &scope).and_then(|row| admit::freeze(ws, &scope, row, 0)) {
-            Some(Ok(violation)) => frozen.push(violation),
-            Some(Err(shadowed)) => would_refuse.push(shadowed),
-            None => {}
+    let scopes: Vec<Scope> = hold.totals().into_keys().collect();
+    let mut objections = Objections::default();
+    for scope in &scopes {
+        if let Some(row) = admit::row(ws, &context.tenant, scope) {
+            objections.check_freeze(ws, scope, row, 0);
         }
     }
-    if !frozen.is_empty() {
-        return Err(Refusal::Refused(frozen));
-    }
+    let mut events = objections.into_events()?;
     let expires_at = hold.extended(by);
     if expires_at <= hold.expires_at {
         return Err(Refusal::LifeExceeded { hold: id, until: hold.life_until });
     }
     let clamped = ClampedTtl::of(by, expires_at.since(hold.expires_at));
-    let scopes = hold.totals().into_keys().collect();
-    let extended = Event::HoldExtended { hold: id, expires_at, scopes, clamped };
-    Ok(Admitted::shadowed(would_refuse).chain([extended]).collect())
+    events.push(Event::HoldExtended { hold: id, expires_at, scopes, clamped });
+    Ok(events)
 }
 
 /// Credits units to a scope and its ancestors. A credit that names a hold goes to the ancestors that the hold was

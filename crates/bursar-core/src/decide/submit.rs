@@ -53,8 +53,8 @@ pub(super) fn submit(
     };
     let mut events: Vec<Event> = rows.definitions().collect();
     events.reserve(1 + redeemed.len() + jobs.len());
-    let Admitted { charged, would_refuse } = admitted;
-    events.extend(Admitted::shadowed(would_refuse));
+    let Admitted { charged, shadowed } = admitted;
+    events.extend(shadowed);
     if !charged.is_empty() {
         events.push(match &command.settle {
             Settle::Now => Event::Posted { charges: charged },

@@ -162,8 +162,14 @@ async fn overruns_late_commits_freezes_and_refusals_are_counted() {
     hold(1).await.is(409);
     server.call("POST", &format!("/v1/holds/{over}/release"), json!({})).await.is(409);
 
+    let trial = json!({ "limits": [{ "amount": 10, "window": "day" }], "shadow": true });
+    server.call("PUT", "/v1/budgets/trial", trial).await.is(200);
+    let passed = json!({ "charges": [{ "scope": "trial", "amount": 25 }] });
+    let passed = server.call("POST", "/v1/commands", passed).await.is(201).json();
+    assert_eq!((&passed["warnings"][0], &passed["would_refuse"][0]["limit"]), (&json!("would_refuse"), &json!(10)));
+
     let text = server.call("GET", "/metrics", Value::Null).await.is(200).text;
-    for name in ["overruns", "late_commits", "budget_trips", "budget_freezes"] {
+    for name in ["overruns", "late_commits", "budget_trips", "budget_freezes", "shadow_refusals"] {
         assert_eq!(samples(&text, &format!("bursar_{name}_total")), [(String::new(), 1.0)], "{name}");
     }
     let reasons = samples(&text, "bursar_refusals_total");

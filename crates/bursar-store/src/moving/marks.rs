@@ -46,6 +46,24 @@ pub(crate) struct Moved {
     pub(crate) abandoned: bool,
 }
 
+/// Why a database becomes read-only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Switch {
+    /// It was moved.
+    Moved,
+    /// The move into it is abandoned. Its journal must still end at this position.
+    Abandoned(u64),
+}
+
+impl Switch {
+    /// Returns the mark of a database whose journal ends at `position`; `None` if it must end elsewhere.
+    pub(crate) fn mark(self, to: &str, position: u64) -> Option<Moved> {
+        let (to, abandoned) = (to.to_owned(), matches!(self, Switch::Abandoned(_)));
+        let may = !matches!(self, Switch::Abandoned(expected) if expected != position);
+        may.then(|| Moved { to, position: i64::try_from(position).unwrap_or(i64::MAX), abandoned })
+    }
+}
+
 /// The database that this one was moved from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct MovedFrom {

@@ -40,7 +40,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use self::marks::{Marks, Moved, MovedFrom, Moving};
+use self::marks::{Marks, Moved, MovedFrom, Moving, Switch};
 use self::pass::{Changes, RowStream};
 pub use self::run::{abandon, relocate};
 pub use self::summary::{MoveSummary, TableSummary, UnitSums};
@@ -177,9 +177,9 @@ pub(crate) trait Side: Send + Sync {
 
     /// Fails if other processes may write. Keeps writers out until the guard ends.
     async fn lock(&self) -> Result<Box<dyn SourceLock>, StoreError>;
-    /// Waits for running writers and makes the database read-only. Changes nothing and returns `None` if the journal does not end at
-    /// `expected`, if that is given because a move into this database is abandoned.
-    async fn switch(&self, to: &str, expected: Option<u64>) -> Result<Option<Moved>, StoreError>;
+    /// Waits for running writers and makes the database read-only, because `to` is used in place of it. Changes nothing and returns `None` if
+    /// the journal does not end where it must.
+    async fn switch(&self, to: &str, why: Switch) -> Result<Option<Moved>, StoreError>;
     /// Makes the database writable again.
     async fn switch_back(&self) -> Result<(), StoreError>;
 

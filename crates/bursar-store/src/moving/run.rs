@@ -4,7 +4,7 @@ use std::sync::PoisonError;
 
 use tokio::time::Instant;
 
-use super::marks::{Marks, MovedFrom, Moving};
+use super::marks::{Marks, MovedFrom, Moving, Switch};
 use super::pass::{Changes, Passed, pass};
 use super::summary::{JournalDigest, summarize};
 use super::tables::{TABLES, Table};
@@ -62,7 +62,7 @@ async fn take_back(source: &dyn Side, target: Option<&dyn Side>) -> Result<u64, 
         let marks = target.marks().await?;
         // Nothing can have been written to a target that was never opened, or is read-only already.
         if marks.moved_from.is_some() && marks.moved.is_none() {
-            let switched = target.switch(&source.place(), Some(position)).await?;
+            let switched = target.switch(&source.place(), Switch::Abandoned(position)).await?;
             if switched.is_none() {
                 return Err(refused(
                     format!("{} was written after the move", target.place()),
@@ -205,7 +205,7 @@ impl Run<'_> {
             before = changed;
         }
         let began = Instant::now();
-        let moved = self.source.switch(&self.target.place(), None).await?;
+        let moved = self.source.switch(&self.target.place(), Switch::Moved).await?;
         let position = moved.map_or(0, |moved| moved.position.unsigned_abs());
         self.note(&MoveStep::Switched { position });
         self.finish(journals, Some(began)).await

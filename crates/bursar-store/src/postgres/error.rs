@@ -68,7 +68,7 @@ pub(super) fn store_error(error: sqlx::Error) -> StoreError {
     if is_unexpected_pooler(&code, &error) {
         return StoreError::Unavailable {
             what: "a pooler in transaction mode answers at the URL of the database".into(),
-            hint: POOLER_HINT,
+            hint: "nothing was changed; set postgres.pooled to true, or connect to the server directly, as `bursar move` must",
             permanent: true,
             source: Some(Box::new(error)),
         };
@@ -78,10 +78,6 @@ pub(super) fn store_error(error: sqlx::Error) -> StoreError {
     let permanent = matches!(code.as_str(), "28P01" | "28000" | "3D000" | "42501" | "XX001" | "XX002");
     StoreError::Unavailable { what: what.into(), hint, permanent, source: Some(Box::new(error)) }
 }
-
-/// What to do if a pooler answers, and the options do not say so.
-pub(super) const POOLER_HINT: &str =
-    "nothing was changed; set postgres.pooled to true, or connect to the server directly";
 
 /// Translates an error of a commit. If the connection is lost before the server answers, the outcome is unknown.
 pub(super) fn commit_error(error: sqlx::Error) -> StoreError {

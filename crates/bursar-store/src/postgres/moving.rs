@@ -15,12 +15,12 @@ use uuid::Uuid;
 
 use super::conn::Conn;
 use super::connection_watch::Tx;
-use super::error::{POOLER_HINT, commit_error, store_error};
+use super::error::{commit_error, store_error};
 use super::wall::Reach;
 use super::{PostgresOptions, PostgresStore, READ_COMMITTED, REBUILD_LOCK, SCHEMA_VERSION, migrate};
 use crate::error::StoreError;
 use crate::moving::links::LinkedValues;
-use crate::moving::marks::{self, Marks, Moved, MovedFrom, Moving};
+use crate::moving::marks::{self, Marks, Moved, MovedFrom, Moving, Switch};
 use crate::moving::pass::{CHUNK_BYTES, CHUNK_ROWS, CHUNKS_AHEAD, Changes, RowStream};
 use crate::moving::tables::{Column, Kind, Row, TABLES, Table, Value, row_bytes};
 use crate::moving::{EndOfJournal, Side, SourceLock, check_run, refused};
@@ -54,8 +54,7 @@ impl PostgresSide {
         // Row-level security may apply to the owner, and a move reads and writes the rows of all tenants.
         let url = format!("{url}{separator}application_name={APPLICATION}&options[bursar.every_tenant]=on");
         let setup = Setup { migrate: true, ..setup };
-        let connected = PostgresStore::connect(&url, setup, PostgresOptions::default()).await;
-        let store = connected.map_err(through_pooler)?;
+        let store = PostgresStore::connect(&url, setup, PostgresOptions::default()).await?;
         Ok(PostgresSide { store: Arc::new(store), positions })
     }
 
@@ -172,16 +171,12 @@ impl Side for PostgresSide {
         }
     }
 
-    async fn switch(&self, to: &str, expected: Option<u64>) -> Result<Option<Moved>, StoreError> {
+    async fn switch(&self, to: &str, why: Switch) -> Result<Option<Moved>, StoreError> {
         let mut tx = self.begin().await?;
         wait_for_writers(&mut tx.conn()).await?;
         // All writers have ended, so these are the last positions.
         let end = self.end_of_journal().await?;
-        if expected.is_some_and(|expected| expected != end.position()) {
-            return Ok(None);
-        }
-        let position = i64::try_from(end.position()).unwrap_or(i64::MAX);
-        let moved = Moved { position, to: to.to_owned(), abandoned: expected.is_some() };
+        let Some(moved) = why.mark(to, end.position()) else { return Ok(None) };
         let message = marks::refusal(&moved).replace('\'', "''");
         let mut sql = format!(
             "CREATE OR REPLACE FUNCTION bursar.refuse_moved() RETURNS trigger LANGUAGE plpgsql AS $moved$
@@ -221,18 +216,6 @@ impl Side for PostgresSide {
 
     async fn close(&self) {
         self.store.close().await;
-    }
-}
-
-/// Names what a move needs, if a pooler answers.
-fn through_pooler(error: StoreError) -> StoreError {
-    match error {
-        StoreError::Unavailable { what, hint: POOLER_HINT, permanent, source } => {
-            let hint =
-                "nothing was changed; a move needs the URL of the server itself, such as that of postgres.direct_url";
-            StoreError::Unavailable { what, hint, permanent, source }
-        }
-        other => other,
     }
 }
 

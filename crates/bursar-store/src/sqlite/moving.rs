@@ -15,7 +15,7 @@ use super::error::{is_busy, store_error, store_error_at};
 use super::process_lock::{BUSY_TIMEOUT, ProcessLock};
 use super::{SqliteStore, schema};
 use crate::error::StoreError;
-use crate::moving::marks::{self, Marks, Moved, MovedFrom, Moving};
+use crate::moving::marks::{self, Marks, Moved, MovedFrom, Moving, Switch};
 use crate::moving::pass::{CHUNK_BYTES, CHUNK_ROWS, CHUNKS_AHEAD, Changes, RowStream};
 use crate::moving::tables::{Kind, Row, TABLES, Table, Value, row_bytes};
 use crate::moving::{EndOfJournal, Side, SourceLock, check_run, refused};
@@ -172,15 +172,11 @@ impl Side for SqliteSide {
         .await
     }
 
-    async fn switch(&self, to: &str, expected: Option<u64>) -> Result<Option<Moved>, StoreError> {
+    async fn switch(&self, to: &str, why: Switch) -> Result<Option<Moved>, StoreError> {
         let to = to.to_owned();
         self.transaction(move |conn| {
             let end = end_of_journal(conn)?;
-            if expected.is_some_and(|expected| expected != end.position()) {
-                return Ok(None);
-            }
-            let position = i64::try_from(end.position()).unwrap_or(i64::MAX);
-            let moved = Moved { position, to, abandoned: expected.is_some() };
+            let Some(moved) = why.mark(&to, end.position()) else { return Ok(None) };
             let message = marks::refusal(&moved).replace('\'', "''");
             for (table, write) in watched() {
                 let sql = format!(

@@ -9,12 +9,13 @@ use bursar_core::time::{Span, Time};
 use bursar_store::Figures;
 
 use crate::api::instance::Bursar;
+use crate::api::queues::first_minute;
 use crate::error::Error;
 
 /// The most queues whose ages and failures are read at once.
 const FIGURES_MAX: usize = 1_000;
 /// The minutes over which failures are counted.
-const MINUTES: i64 = 60;
+const MINUTES: u32 = 60;
 
 /// The load of queues. Each value is of all tenants that have a queue of the name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,8 +62,7 @@ impl Bursar {
         loads.without_figures = keys.len().saturating_sub(FIGURES_MAX);
         keys.truncate(FIGURES_MAX);
         let now = self.now().await?;
-        let first_minute = now.micros().div_euclid(60_000_000) - MINUTES + 1;
-        let figures = self.inner.store.figures(&keys, first_minute).await?;
+        let figures = self.inner.store.figures(&keys, first_minute(now, MINUTES)).await?;
         loads.named = names.iter().map(|name| (name.clone(), QueueLoad::default())).collect();
         for ((_, queue), state, count) in &counts {
             *loads.states.entry(*state).or_default() += count;

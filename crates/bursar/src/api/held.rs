@@ -77,13 +77,13 @@ impl Held {
         self.tried = Some(op.clone());
         let error = match settle(bursar, op).await {
             Ok(settled) => {
-                self.take();
+                self.disarm();
                 return Ok(settled);
             }
             Err(error) => error,
         };
         if is_over(&error) {
-            self.take();
+            self.disarm();
             return Err(NotSettled { error, held: None });
         }
         if matches!(error, Error::Refused(_)) {
@@ -107,7 +107,7 @@ impl Held {
 
     /// Drops the handle without settling the hold, which can then be settled by its id, or expires.
     pub fn detach(mut self) -> HoldId {
-        self.take();
+        self.disarm();
         self.id
     }
 
@@ -116,7 +116,7 @@ impl Held {
     }
 
     /// Leaves nothing to do for a drop.
-    fn take(&mut self) {
+    fn disarm(&mut self) {
         self.bursar = None;
     }
 }

@@ -65,6 +65,11 @@ pub struct QueueSeries {
 /// The microseconds of a minute.
 const MINUTE: i64 = 60_000_000;
 
+/// Returns the first of the last `minutes`, the current one included.
+pub(crate) fn first_minute(now: Time, minutes: u32) -> i64 {
+    now.micros().div_euclid(MINUTE) - i64::from(minutes) + 1
+}
+
 impl QueueFigures {
     fn new(found: Figures, first_minute: i64, minutes: u32) -> QueueFigures {
         let (by_minute, now): (Vec<_>, Vec<_>) =
@@ -214,7 +219,7 @@ impl Queues<'_> {
     async fn figures_of(&self, queues: &[Queue], minutes: u32) -> Result<Vec<QueueFigures>, Error> {
         let (store, tenant) = (&self.0.inner.store, &self.0.context.tenant);
         let minutes = minutes.max(1);
-        let first_minute = self.0.now().await?.micros().div_euclid(MINUTE) - i64::from(minutes) + 1;
+        let first_minute = first_minute(self.0.now().await?, minutes);
         let keys: Vec<_> = queues.iter().map(|queue| (tenant.clone(), queue.clone())).collect();
         let found = store.figures(&keys, first_minute).await?;
         Ok(found.into_iter().map(|found| QueueFigures::new(found, first_minute, minutes)).collect())

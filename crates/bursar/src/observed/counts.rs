@@ -1,6 +1,7 @@
 //! Counts of refusals by reason, and of events that an operator wants to know about.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use bursar_core::event::{Entry, Event};
 use bursar_core::refusal::RefusalReason;
@@ -16,70 +17,54 @@ pub struct Incidents {
     pub trips: u64,
     /// Budgets frozen by a caller.
     pub freezes: u64,
+    /// Limits and freezes of budgets in shadow mode that would have refused a request.
+    pub shadow_refusals: u64,
+}
+
+impl Incidents {
+    fn add(&mut self, event: &Event) {
+        match event {
+            Event::HoldCommitted { late, overrun, .. } => {
+                self.late_commits += u64::from(*late);
+                self.overruns += u64::from(*overrun > 0);
+            }
+            Event::BudgetTripped { .. } => self.trips += 1,
+            Event::BudgetFrozen { .. } => self.freezes += 1,
+            Event::BudgetWouldRefuse(_) => self.shadow_refusals += 1,
+            _ => {}
+        }
+    }
 }
 
 pub(crate) struct Counts {
     reasons: Vec<AtomicU64>,
-    overruns: AtomicU64,
-    late_commits: AtomicU64,
-    trips: AtomicU64,
-    freezes: AtomicU64,
+    incidents: Mutex<Incidents>,
 }
 
 impl Default for Counts {
     fn default() -> Counts {
-        Counts {
-            reasons: RefusalReason::ALL.iter().map(|_| AtomicU64::new(0)).collect(),
-            overruns: AtomicU64::new(0),
-            late_commits: AtomicU64::new(0),
-            trips: AtomicU64::new(0),
-            freezes: AtomicU64::new(0),
-        }
+        let reasons = RefusalReason::ALL.iter().map(|_| AtomicU64::new(0)).collect();
+        Counts { reasons, incidents: Mutex::default() }
     }
 }
 
 impl Counts {
     pub(crate) fn refused(&self, reason: RefusalReason) {
-        count(&self.reasons[reason as usize]);
+        self.reasons[reason as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts the events of an entry that was committed.
     pub(crate) fn committed(&self, entry: &Entry) {
-        for recorded in &entry.events {
-            match &recorded.e {
-                Event::HoldCommitted { late, overrun, .. } => {
-                    if *late {
-                        count(&self.late_commits);
-                    }
-                    if *overrun > 0 {
-                        count(&self.overruns);
-                    }
-                }
-                Event::BudgetTripped { .. } => count(&self.trips),
-                Event::BudgetFrozen { .. } => count(&self.freezes),
-                _ => {}
-            }
-        }
+        let mut found = self.incidents.lock().unwrap_or_else(PoisonError::into_inner);
+        entry.events.iter().for_each(|recorded| found.add(&recorded.e));
     }
 
     pub(crate) fn reasons(&self) -> Vec<(RefusalReason, u64)> {
-        RefusalReason::ALL.iter().copied().zip(self.reasons.iter().map(read)).collect()
+        let counts = self.reasons.iter().map(|count| count.load(Ordering::Relaxed));
+        RefusalReason::ALL.iter().copied().zip(counts).collect()
     }
 
     pub(crate) fn incidents(&self) -> Incidents {
-        Incidents {
-            overruns: read(&self.overruns),
-            late_commits: read(&self.late_commits),
-            trips: read(&self.trips),
-            freezes: read(&self.freezes),
-        }
+        *self.incidents.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn count(counter: &AtomicU64) {
-    counter.fetch_add(1, Ordering::Relaxed);
-}
-
-fn read(counter: &AtomicU64) -> u64 {
-    counter.load(Ordering::Relaxed)
 }
