@@ -104,6 +104,7 @@ struct BulkAnswer {
 pub(crate) enum BulkAction {
     Cancel,
     Retry,
+    Erase,
     Edit {
         priority: Option<i16>,
         delay_ms: Option<i64>,
@@ -122,6 +123,7 @@ impl BulkAction {
         match self {
             BulkAction::Cancel => "cancelled",
             BulkAction::Retry | BulkAction::RetryDead => "retried",
+            BulkAction::Erase => "erased",
             BulkAction::Edit { .. } => "edited",
             BulkAction::DiscardDead => "discarded",
             BulkAction::MoveDead { .. } => "moved",
@@ -134,6 +136,7 @@ impl BulkAction {
         let done = match self {
             BulkAction::Cancel => jobs.cancel(id, reason).await,
             BulkAction::Retry | BulkAction::RetryDead => jobs.retry(id, reason).await,
+            BulkAction::Erase => jobs.erase(id, reason).await,
             BulkAction::Edit { priority, delay_ms } => {
                 jobs.edit(id, &EditBody { priority: *priority, delay_ms: *delay_ms, reason: reason.map(str::to_owned) })
                     .await
@@ -150,6 +153,7 @@ impl BulkAction {
         let done = match self {
             BulkAction::Cancel => jobs.cancel_all(&which).await,
             BulkAction::Retry => jobs.retry_all(&which).await,
+            BulkAction::Erase => jobs.erase_all(&which).await,
             BulkAction::Edit { priority, delay_ms } => {
                 jobs.edit_all(&EditManyBody::to(which, *priority, *delay_ms)).await
             }

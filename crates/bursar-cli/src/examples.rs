@@ -54,6 +54,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("grant revoke", &["bursar grant revoke $GRANT --reason 'sent to the wrong user'"]),
     ("grant show", &["bursar grant show $GRANT"]),
     ("grant list", &["bursar grant list --most 20"]),
+    ("grant erase", &["bursar grant erase $GRANT"]),
     ("grant purge", &["bursar grant purge"]),
     (
         "command submit",
@@ -76,6 +77,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("job edit", &["bursar job edit $JOB --priority 10", "bursar job edit --queue media --delay 1h --yes"]),
     ("job move", &["bursar job move $JOB --to media-slow"]),
     ("job discard", &["bursar job discard $JOB"]),
+    ("job erase", &["bursar job erase $JOB", "bursar job erase --tag customer:7 --reason 'they asked for it' --yes"]),
     ("job costs", &["bursar job costs --from 2026-11-01 --to 2026-11-30"]),
     ("job held", &["bursar job held --queue media"]),
     (

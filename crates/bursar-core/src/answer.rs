@@ -293,7 +293,10 @@ impl Answer {
                 Event::GrantMinted { grant, expires_at, .. } => {
                     return Answer::Minted { grant: *grant, expires_at: *expires_at };
                 }
-                Event::BudgetRemoved { .. } | Event::BudgetFrozen { .. } | Event::GrantRevoked { .. } => {
+                Event::BudgetRemoved { .. }
+                | Event::BudgetFrozen { .. }
+                | Event::GrantRevoked { .. }
+                | Event::GrantErased { .. } => {
                     return Answer::Done;
                 }
                 // It may be the default budget of a charge, so the answer depends on the other events.

@@ -245,6 +245,12 @@ pub enum Event {
         /// The grant.
         grant: GrantId,
     },
+    /// The payload of a grant was erased.
+    #[serde(rename = "grant.erased")]
+    GrantErased {
+        /// The grant.
+        grant: GrantId,
+    },
     /// The expiry of a grant was moved to an earlier instant, because the grant was rotated.
     #[serde(rename = "grant.curtailed")]
     GrantCurtailed {
@@ -431,6 +437,12 @@ pub enum Event {
     /// A dead job was discarded.
     #[serde(rename = "job.discarded")]
     JobDiscarded {
+        /// The job.
+        job: JobId,
+    },
+    /// The payload, the result and the checkpoint of a job were erased.
+    #[serde(rename = "job.erased")]
+    JobErased {
         /// The job.
         job: JobId,
     },

@@ -223,6 +223,11 @@ impl JobId {
     pub fn result_key(self) -> u128 {
         self.0 | 1 << 127
     }
+
+    /// Returns the job that a payload or a result belongs to, from the key under which it is stored.
+    pub fn of_payload_key(key: u128) -> JobId {
+        JobId(key & !(1 << 127))
+    }
 }
 
 impl CommandId {

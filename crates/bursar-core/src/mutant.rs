@@ -79,6 +79,14 @@ mutants! {
     ShadowRefuses = "shadow-refuses",
     /// What a budget in shadow mode would have refused is not recorded.
     ForgetShadow = "forget-shadow",
+    /// The payload of a job that has not ended is erased.
+    EraseLive = "erase-live",
+    /// A job whose payload was erased is retried.
+    RetryErased = "retry-erased",
+    /// The payload of a job stays in its row when it is erased.
+    KeepErased = "keep-erased",
+    /// The payload of a grant that can still be redeemed is erased.
+    EraseOpenGrant = "erase-open-grant",
     /// A trip limit never freezes its scope.
     NeverTrip = "never-trip",
     /// A threshold is reported again with each posting.

@@ -179,7 +179,7 @@ impl Needs {
             }
             // The grant is new: there is no row to load.
             Op::Mint(_) => {}
-            Op::Rotate { grant, .. } | Op::Revoke { grant } | Op::Use { grant } => {
+            Op::Rotate { grant, .. } | Op::Revoke { grant } | Op::EraseGrant { grant } | Op::Use { grant } => {
                 self.grants.insert(*grant);
             }
             Op::PurgeGrants { grants } => self.grants.extend(grants),
@@ -275,6 +275,7 @@ impl Needs {
             Event::GrantMinted { grant, .. }
             | Event::GrantRedeemed { grant, .. }
             | Event::GrantRevoked { grant }
+            | Event::GrantErased { grant }
             | Event::GrantCurtailed { grant, .. }
             | Event::GrantUsed { grant }
             | Event::GrantPurged { grant } => {

@@ -8,6 +8,7 @@ use crate::bounds::{PAYLOAD_BYTES_MAX, PAYLOAD_INLINE_BYTES};
 use crate::refusal::Invalid;
 
 const ELSEWHERE: &str = r#"{"$bursar":"payload kept beside the journal"}"#;
+const ERASED: &str = r#"{"$bursar":"payload erased"}"#;
 
 /// A valid JSON text; `null` by default.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -45,6 +46,23 @@ impl Payload {
     /// Returns whether it is the marker of a payload that is stored elsewhere.
     pub fn is_elsewhere(&self) -> bool {
         self.0 == ELSEWHERE
+    }
+
+    /// Returns what stands in the place of an erased payload.
+    pub fn erased() -> Payload {
+        Payload(SmolStr::new_static(ERASED))
+    }
+
+    /// Overwrites it, unless it is `null`.
+    pub(crate) fn erase(&mut self) {
+        if *self != Payload::default() {
+            *self = Payload::erased();
+        }
+    }
+
+    /// Returns whether it was erased.
+    pub fn is_erased(&self) -> bool {
+        self.0 == ERASED
     }
 
     /// Creates a payload from a text that was checked when it was stored.

@@ -149,6 +149,12 @@ pub enum Refusal {
         /// The grant.
         grant: GrantId,
     },
+    /// The grant can still be redeemed, so its payload cannot be erased.
+    #[error("grant {grant} can still be redeemed: revoke it before you erase its payload")]
+    GrantOpen {
+        /// The grant.
+        grant: GrantId,
+    },
     /// The grant has expired or was revoked, so it cannot be rotated.
     #[error("the token has expired or was revoked, so it cannot be replaced; nothing was changed; create a new one")]
     GrantOver {

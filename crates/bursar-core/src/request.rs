@@ -19,6 +19,7 @@ use crate::bounds::{CHARGES_MAX, GRANT_TTL_MAX, TTL_MAX, check_items};
 use crate::budget::{Budget, Cover, Limit};
 use crate::context::Context;
 use crate::credential::is_credential;
+use crate::event::Stream;
 use crate::grant::{Token, TokenDigest};
 use crate::hold::OnExpiry;
 use crate::id::{GrantId, HoldId, JobId};
@@ -133,6 +134,11 @@ pub enum Op {
         /// The grant.
         grant: GrantId,
     },
+    /// Erases the payload of a grant that can no longer be redeemed.
+    EraseGrant {
+        /// The grant.
+        grant: GrantId,
+    },
     /// Deletes grants that expired long enough ago.
     PurgeGrants {
         /// The grants. Those that may not be deleted yet are left out.
@@ -225,6 +231,8 @@ pub enum Act {
     Retry,
     /// Cancels dead jobs, so that they no longer count as dead.
     Discard,
+    /// Erases the payloads, results and checkpoints of jobs that have ended.
+    Erase,
     /// Moves them to another queue. Dead jobs start over there.
     Move {
         /// The queue.
@@ -452,7 +460,7 @@ impl Request {
             Op::Expire { holds } => check_sweep_size("holds", holds.len()),
             Op::PurgeGrants { grants } => check_sweep_size("grants", grants.len()),
             Op::Tidy { scopes } => check_sweep_size("scopes", scopes.len()),
-            Op::Release { .. } | Op::Revoke { .. } => Ok(()),
+            Op::Release { .. } | Op::Revoke { .. } | Op::EraseGrant { .. } => Ok(()),
             Op::RemoveBudget { .. } | Op::Freeze { .. } | Op::Unfreeze { .. } => Ok(()),
             Op::PauseQueue { .. } => Ok(()),
             Op::DefineQueue { config, .. } => config.check(),
@@ -480,7 +488,16 @@ impl Op {
     /// Returns whether it is an action on jobs that callers request, not one of maintenance.
     pub fn is_requested_act(&self) -> bool {
         let Op::Act { act, .. } = self else { return false };
-        matches!(act, Act::Cancel | Act::Retry | Act::Discard | Act::Move { .. } | Act::Edit { .. })
+        matches!(act, Act::Cancel | Act::Retry | Act::Discard | Act::Erase | Act::Move { .. } | Act::Edit { .. })
+    }
+
+    /// Returns the jobs and grants whose payloads it erases.
+    pub fn erases(&self) -> Vec<Stream> {
+        match self {
+            Op::Act { act: Act::Erase, jobs } => jobs.iter().copied().map(Stream::Job).collect(),
+            Op::EraseGrant { grant } => vec![Stream::Grant(*grant)],
+            _ => Vec::new(),
+        }
     }
 
     /// Returns whether it is an operation on a schedule.

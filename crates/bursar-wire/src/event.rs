@@ -124,9 +124,10 @@ pub fn data(event: &Event) -> Value {
         }),
         Event::GrantRedeemed { grant, purpose } => json!({ "grant": grant, "purpose": purpose }),
         Event::GrantCurtailed { grant, expires_at } => json!({ "grant": grant, "expires_at": stamp(*expires_at) }),
-        Event::GrantUsed { grant } | Event::GrantRevoked { grant } | Event::GrantPurged { grant } => {
-            json!({ "grant": grant })
-        }
+        Event::GrantUsed { grant }
+        | Event::GrantRevoked { grant }
+        | Event::GrantErased { grant }
+        | Event::GrantPurged { grant } => json!({ "grant": grant }),
         Event::JobEnqueued { job, spec, run_at, hold } => {
             json!({ "job": job, "spec": JobBody::from(&**spec), "run_at": stamp(*run_at), "hold": hold })
         }

@@ -32,6 +32,7 @@
 mod api;
 mod archive;
 mod engine;
+mod erasure;
 mod error;
 mod ids;
 mod maintenance;

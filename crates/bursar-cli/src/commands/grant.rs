@@ -49,6 +49,14 @@ pub(crate) enum Grants {
         #[arg(long)]
         reason: Option<String>,
     },
+    /// Erase the payload of a grant that can no longer be redeemed, also in the journal
+    Erase {
+        /// Grant id
+        id: GrantId,
+        /// Reason, recorded in the journal
+        #[arg(long)]
+        reason: Option<String>,
+    },
     /// Show a grant, without its token
     Show {
         /// Grant id
@@ -86,6 +94,10 @@ pub(crate) async fn run(args: Grants, context: &Context) -> Result<(), Problem> 
         Grants::Revoke { id, reason } => {
             context.client.grants().revoke(id, reason.as_deref()).await?;
             context.out.data(&json!({ "id": id, "state": "revoked" }), || format!("{id} is revoked"))
+        }
+        Grants::Erase { id, reason } => {
+            context.client.grants().erase(id, reason.as_deref()).await?;
+            context.out.data(&json!({ "id": id, "erased": true }), || format!("the payload of {id} is erased"))
         }
         Grants::Show { id } => {
             let grant = context.client.grants().show(id).await?;

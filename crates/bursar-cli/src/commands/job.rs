@@ -94,6 +94,14 @@ pub(crate) enum Jobs {
     },
     /// Discard dead jobs (`bursar dead discard` takes a filter)
     Discard(JobIds),
+    /// Erase the payloads and results of ended jobs, also in the journal; they cannot be retried afterwards
+    Erase {
+        /// Select only jobs in this state
+        #[arg(long)]
+        state: Option<JobState>,
+        #[command(flatten)]
+        selection: Selection,
+    },
     /// Show the cost of jobs per day (UTC), by queue, kind and scope
     Costs {
         /// First day, such as 2026-11-01
@@ -348,6 +356,7 @@ pub(crate) async fn run(args: Jobs, context: &Context) -> Result<Exit, Problem> 
         }
         Jobs::Cancel { state, selection } => return bulk::act(&BulkAction::Cancel, selection, state, context).await,
         Jobs::Retry { state, selection } => return bulk::act(&BulkAction::Retry, selection, state, context).await,
+        Jobs::Erase { state, selection } => return bulk::act(&BulkAction::Erase, selection, state, context).await,
         Jobs::Edit { priority, delay, selection } => {
             let action = BulkAction::Edit { priority, delay_ms: delay.map(Span::millis) };
             return bulk::act(&action, selection, None, context).await;

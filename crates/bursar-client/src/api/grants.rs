@@ -4,6 +4,7 @@ use bursar_core::id::GrantId;
 use bursar_wire::Page;
 use bursar_wire::grant::{GrantAnswer, MintBody, MintedAnswer};
 
+use super::reason_body;
 use crate::answered::Answered;
 use crate::client::Client;
 use crate::error::Error;
@@ -46,5 +47,10 @@ impl Grants<'_> {
     /// Revokes a grant.
     pub async fn revoke(&self, id: GrantId, reason: Option<&str>) -> Result<Answered<()>, Error> {
         self.0.delete(Path::new("/v1/grants").part(id).query("reason", reason)).done().await
+    }
+
+    /// Erases the payload of a grant that can no longer be redeemed.
+    pub async fn erase(&self, id: GrantId, reason: Option<&str>) -> Result<Answered<()>, Error> {
+        self.0.post(Path::new("/v1/grants").part(id).then("erase"), &reason_body(reason)).done().await
     }
 }

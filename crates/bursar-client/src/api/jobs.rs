@@ -119,6 +119,11 @@ impl Jobs<'_> {
         self.0.post(at(id).then("discard"), &reason_body(reason)).answer().await
     }
 
+    /// Erases the payload and the result of a job that has ended.
+    pub async fn erase(&self, id: JobId, reason: Option<&str>) -> Result<Answered<FinishedAnswer>, Error> {
+        self.0.post(at(id).then("erase"), &reason_body(reason)).answer().await
+    }
+
     /// Moves a job to another queue.
     pub async fn move_to(
         &self,
@@ -133,6 +138,11 @@ impl Jobs<'_> {
     /// Changes the priority or the delay of a waiting job.
     pub async fn edit(&self, id: JobId, change: &EditBody) -> Result<Answered<FinishedAnswer>, Error> {
         self.0.patch(at(id), change).answer().await
+    }
+
+    /// Erases the payloads and results of many jobs that have ended. Repeat the call as for [`Jobs::cancel_all`].
+    pub async fn erase_all(&self, selection: &SelectionBody) -> Result<Answered<ActedAnswer>, Error> {
+        self.0.post(Path::new("/v1/jobs/erase"), selection).answer().await
     }
 
     /// Cancels many jobs. Repeat the call with the `next` of the answer as `cursor` until it is `None`.

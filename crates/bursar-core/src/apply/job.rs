@@ -16,6 +16,7 @@ use crate::job::{
 };
 use crate::mutant::Mutant;
 use crate::name::{JobKind, Queue, Scope, Tenant};
+use crate::payload::Payload;
 use crate::state::{Counted, DeadGroupKey, ScopeKeyRef, Tally, Workspace};
 use crate::time::{Span, Time};
 
@@ -60,6 +61,7 @@ pub(super) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64
         }
         Event::JobDied { job } => change(ws, *job, |job, now| job.end(JobState::Dead, now)),
         Event::JobDiscarded { job } => change(ws, *job, |job, now| job.end(JobState::Cancelled, now)),
+        Event::JobErased { job } => change(ws, *job, |job, _| job.erase()),
         Event::JobParked { job, scope, run_at } => {
             stop_waiting(ws, *job);
             scope_row(ws, tenant, scope).awaited += 1;
@@ -414,6 +416,16 @@ impl Job {
         self.life.state = state;
         self.life.run_at = now;
         self.life.cancelling = false;
+    }
+
+    /// Erases what the caller and the workers gave.
+    fn erase(&mut self) {
+        if !Mutant::KeepErased.on() {
+            self.payload = Payload::erased();
+        }
+        self.life.result.erase();
+        self.life.checkpoint = None;
+        self.life.progress = None;
     }
 
     /// Makes the job wait for a worker from an instant on.

@@ -27,6 +27,7 @@ use crate::event::{Charged, Event, Stream};
 use crate::grant::{Grant, GrantState};
 use crate::hold::{Hold, HoldState};
 use crate::id::GrantId;
+use crate::payload::Payload;
 use crate::scope::Freeze;
 use crate::state::{ScopeKeyRef, Workspace};
 
@@ -105,6 +106,7 @@ pub(crate) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64
         Event::GrantRedeemed { grant, .. } => end_grant(ws, *grant, GrantState::Redeemed),
         Event::GrantRevoked { grant } => end_grant(ws, *grant, GrantState::Revoked),
         Event::GrantCurtailed { grant, expires_at } => change_grant(ws, *grant, |row| row.expires_at = *expires_at),
+        Event::GrantErased { grant } => change_grant(ws, *grant, |row| row.payload = Payload::erased()),
         // The journal has the instant of use; the row only gets a new version.
         Event::GrantUsed { grant } => change_grant(ws, *grant, |_| {}),
         Event::GrantPurged { grant } => {

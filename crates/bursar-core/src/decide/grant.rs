@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use crate::context::Context;
+use crate::credential::is_credential;
 use crate::event::Event;
 use crate::grant::{Grant, GrantFault, GrantState};
 use crate::id::GrantId;
@@ -109,6 +110,20 @@ pub(super) fn revoke(ws: &Workspace, context: &Context, id: GrantId) -> Result<V
         GrantState::Revoked => Ok(Vec::new()),
         GrantState::Redeemed => Err(Refusal::AlreadyRedeemed { grant: id }),
     }
+}
+
+/// Erases the payload of a grant that can no longer be redeemed; does nothing if it was erased before. The payload of a
+/// credential is what it permits, and stays.
+pub(super) fn erase(ws: &Workspace, context: &Context, id: GrantId) -> Result<Vec<Event>, Refusal> {
+    let grant = ws.grants.get(&id).filter(|grant| grant.tenant == context.tenant && !is_credential(id));
+    let grant = grant.ok_or(Refusal::UnknownGrant { grant: id })?;
+    if grant.payload.is_erased() {
+        return Ok(Vec::new());
+    }
+    if grant.state == GrantState::Open && grant.expires_at > ws.now && !Mutant::EraseOpenGrant.on() {
+        return Err(Refusal::GrantOpen { grant: id });
+    }
+    Ok(vec![Event::GrantErased { grant: id }])
 }
 
 /// Removes those of the grants that have expired.

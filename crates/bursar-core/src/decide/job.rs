@@ -51,6 +51,7 @@ fn act_on(decision: &mut Decision<'_>, act: &Act, id: JobId) -> Result<Finished,
         Act::Cancel => cancel(decision, id)?,
         Act::Retry => retry(decision, id)?,
         Act::Discard => discard(decision, id)?,
+        Act::Erase => erase(decision, id)?,
         Act::Move { queue } => move_to(decision, id, queue)?,
         Act::Edit { priority, delay } => edit(decision, id, *priority, *delay)?,
         Act::Rescue => return rescue(decision, id),
@@ -63,7 +64,7 @@ fn act_on(decision: &mut Decision<'_>, act: &Act, id: JobId) -> Result<Finished,
 
 /// Returns whether an action changes a job; refuses it if the job's state does not admit it.
 fn changes(job: &Job, act: JobAct) -> Result<bool, Refusal> {
-    match act.effect(job.life.state, job.life.cancelling) {
+    match act.effect(job, job.life.state) {
         Effect::Changes => Ok(true),
         Effect::Nothing => Ok(false),
         Effect::Refused(problem) => Err(wrong_state(job, problem)),
@@ -128,6 +129,13 @@ fn discard(decision: &mut Decision<'_>, id: JobId) -> Result<(), Refusal> {
     Ok(())
 }
 
+fn erase(decision: &mut Decision<'_>, id: JobId) -> Result<(), Refusal> {
+    if changes(decision.job(id)?, JobAct::Erase)? {
+        decision.emit(Event::JobErased { job: id });
+    }
+    Ok(())
+}
+
 fn move_to(decision: &mut Decision<'_>, id: JobId, queue: &Queue) -> Result<(), Refusal> {
     let job = decision.job(id)?.clone();
     match job.life.state {
@@ -135,6 +143,7 @@ fn move_to(decision: &mut Decision<'_>, id: JobId, queue: &Queue) -> Result<(), 
         JobState::Leased => Err(wrong_state(&job, "it is running")),
         JobState::Succeeded | JobState::Cancelled => Err(wrong_state(&job, "it has ended")),
         JobState::Dead => {
+            changes(&job, JobAct::Retry)?;
             decision.emit(Event::JobMoved { job: id, queue: queue.clone() });
             restart(decision, &job);
             Ok(())

@@ -135,6 +135,7 @@ fn operate(decision: &mut Decision<'_>, request: &CheckedRequest, rules: &Rules)
         Op::Rotate { grant, mint, overlap } => grant::rotate(ws, context, *grant, mint, *overlap)?,
         Op::Use { grant } => grant::used(ws, context, *grant)?,
         Op::Revoke { grant } => grant::revoke(ws, context, *grant)?,
+        Op::EraseGrant { grant } => grant::erase(ws, context, *grant)?,
         Op::PurgeGrants { grants } => {
             let events = grant::purge(ws, context, grants);
             return decision.sweep(events);

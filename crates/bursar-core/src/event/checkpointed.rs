@@ -27,3 +27,12 @@ pub struct CheckpointedJob {
     #[serde(default, skip_serializing_if = "is_null")]
     pub data: Payload,
 }
+
+impl CheckpointedJob {
+    /// Overwrites what the worker reported.
+    pub(super) fn erase(&mut self) {
+        self.checkpoint.erase();
+        self.data.erase();
+        self.message = None;
+    }
+}

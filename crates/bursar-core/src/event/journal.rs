@@ -7,8 +7,11 @@
 //!
 //! # Payloads
 //!
-//! Payloads above [`PAYLOAD_INLINE_BYTES`](crate::bounds::PAYLOAD_INLINE_BYTES) are stored in a table of their own and
-//! replaced by a marker in the journal. They are stored once, and can be erased without changing the journal.
+//! Payloads above [`PAYLOAD_INLINE_BYTES`](crate::bounds::PAYLOAD_INLINE_BYTES) are stored once, in a table of their own, and
+//! replaced by a marker in the journal. Smaller ones are part of it until it is archived: an archived row has markers only.
+//!
+//! Erasing the payload of a job or a grant is an event. What was recorded of the payload before is then overwritten by a second
+//! marker ([`Entry::erase`]). No other change is ever made to a row of the journal, and a rebuild from it restores the same rows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -55,6 +58,14 @@ pub struct Entry {
     /// The wake-ups that it causes; empty if the entry was read from the journal.
     #[serde(skip)]
     pub wakes: WakeUps,
+}
+
+impl Entry {
+    /// Overwrites the payloads that entries recorded of a job or a grant. Returns whether there are any.
+    pub fn erase(entries: &mut [Entry], of: &Stream) -> bool {
+        let events = entries.iter_mut().flat_map(|entry| &mut entry.events);
+        events.fold(false, |erased, recorded| recorded.e.erase(of) || erased)
+    }
 }
 
 /// Ignores `wakes`, which follows from the events.
@@ -203,11 +214,18 @@ impl Batch {
 impl Batch {
     /// Takes out the payloads that are too large for the journal, and returns them with the id of their job or grant.
     pub fn detach_payloads(&mut self) -> Vec<(u128, Payload)> {
+        self.detach(Payload::is_large)
+    }
+
+    /// Takes out all payloads, for the archive, and returns them with the id of their job or grant.
+    pub fn detach_all_payloads(&mut self) -> Vec<(u128, Payload)> {
+        self.detach(|payload| !payload.is_elsewhere() && !payload.is_erased() && *payload != Payload::default())
+    }
+
+    fn detach(&mut self, moves: impl Fn(&Payload) -> bool) -> Vec<(u128, Payload)> {
         let mut detached = Vec::new();
-        self.each_payload(|id, payload| {
-            if payload.is_large() {
-                detached.push((id, std::mem::replace(payload, Payload::elsewhere())));
-            }
+        self.each_payload(moves, |id, payload| {
+            detached.push((id, std::mem::replace(payload, Payload::elsewhere())));
         });
         detached
     }
@@ -215,36 +233,24 @@ impl Batch {
     /// Returns the ids of the payloads that are stored outside the journal.
     pub fn detached(&mut self) -> Vec<u128> {
         let mut ids = Vec::new();
-        self.each_payload(|id, payload| {
-            if payload.is_elsewhere() {
-                ids.push(id);
-            }
-        });
+        self.each_payload(Payload::is_elsewhere, |id, _| ids.push(id));
         ids
     }
 
-    /// Puts back the payloads that are stored outside the journal; an erased one becomes `null`.
+    /// Puts back the payloads that are stored outside the journal; one that was deleted with its job or grant becomes `null`.
     pub fn attach_payloads(&mut self, mut find: impl FnMut(u128) -> Option<Payload>) {
-        self.each_payload(|id, payload| {
-            if payload.is_elsewhere() {
-                *payload = find(id).unwrap_or_default();
-            }
-        });
+        self.each_payload(Payload::is_elsewhere, |id, payload| *payload = find(id).unwrap_or_default());
     }
 
-    fn each_payload(&mut self, mut visit: impl FnMut(u128, &mut Payload)) {
+    fn each_payload(&mut self, moves: impl Fn(&Payload) -> bool, mut visit: impl FnMut(u128, &mut Payload)) {
         for entry in &mut self.entries {
             // The entry is shared with its answer, so it is copied only if a payload moves.
-            let moves = |payload: &Payload| payload.is_large() || payload.is_elsewhere();
-            if !entry.events.iter().any(|recorded| recorded.e.payload().is_some_and(moves)) {
+            if !entry.events.iter().any(|recorded| recorded.e.payload().is_some_and(&moves)) {
                 continue;
             }
             for recorded in &mut Arc::make_mut(entry).events {
-                match &mut recorded.e {
-                    Event::JobEnqueued { job, spec, .. } => visit(job.0, &mut spec.payload),
-                    Event::JobSucceeded { job, result, .. } => visit(job.result_key(), result),
-                    Event::GrantMinted { grant, payload, .. } => visit(grant.0, payload),
-                    _ => {}
+                if let Some((id, payload)) = recorded.e.payload_mut().filter(|(_, payload)| moves(payload)) {
+                    visit(id, payload);
                 }
             }
         }

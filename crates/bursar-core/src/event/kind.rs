@@ -1,6 +1,6 @@
 //! The names of events in the journal, and the payloads that events carry.
 
-use crate::event::Event;
+use crate::event::{Event, Stream};
 use crate::payload::Payload;
 
 /// Defines the names of events in the journal, once for each event.
@@ -39,6 +39,7 @@ kinds! {
     GrantMinted = "grant.minted",
     GrantRedeemed = "grant.redeemed",
     GrantRevoked = "grant.revoked",
+    GrantErased = "grant.erased",
     GrantCurtailed = "grant.curtailed",
     GrantUsed = "grant.used",
     GrantPurged = "grant.purged",
@@ -59,6 +60,7 @@ kinds! {
     JobCancelling = "job.cancelling",
     JobCancelled = "job.cancelled",
     JobDiscarded = "job.discarded",
+    JobErased = "job.erased",
     JobMoved = "job.moved",
     JobEdited = "job.edited",
     JobBilled = "job.billed",
@@ -90,5 +92,29 @@ impl Event {
             Event::GrantMinted { payload, .. } => Some(payload),
             _ => None,
         }
+    }
+
+    /// Returns the payload or result that it carries, with the key under which that is stored outside the journal.
+    pub(crate) fn payload_mut(&mut self) -> Option<(u128, &mut Payload)> {
+        match self {
+            Event::JobEnqueued { job, spec, .. } => Some((job.0, &mut spec.payload)),
+            Event::JobSucceeded { job, result, .. } => Some((job.result_key(), result)),
+            Event::GrantMinted { grant, payload, .. } => Some((grant.0, payload)),
+            _ => None,
+        }
+    }
+
+    /// Overwrites the payload, result or checkpoint that it carries for a job or a grant. Returns whether it carries one.
+    pub(crate) fn erase(&mut self, stream: &Stream) -> bool {
+        match (self, stream) {
+            (Event::JobEnqueued { job, spec, .. }, Stream::Job(of)) if job == of => spec.payload = Payload::erased(),
+            (Event::JobSucceeded { job, result, .. }, Stream::Job(of)) if job == of => result.erase(),
+            (Event::JobCheckpointed(event), Stream::Job(of)) if event.job == *of => event.erase(),
+            (Event::GrantMinted { grant, payload, .. }, Stream::Grant(of)) if grant == of => {
+                *payload = Payload::erased();
+            }
+            _ => return false,
+        }
+        true
     }
 }

@@ -123,6 +123,7 @@ fn times_of(event: &mut Event, mut visit: impl FnMut(&mut Time)) {
         | Event::BudgetWouldRefuse(_)
         | Event::GrantRedeemed { .. }
         | Event::GrantRevoked { .. }
+        | Event::GrantErased { .. }
         | Event::GrantUsed { .. }
         | Event::GrantPurged { .. }
         | Event::JobFound { .. }
@@ -136,6 +137,7 @@ fn times_of(event: &mut Event, mut visit: impl FnMut(&mut Time)) {
         | Event::JobCancelling { .. }
         | Event::JobCancelled { .. }
         | Event::JobDiscarded { .. }
+        | Event::JobErased { .. }
         | Event::JobMoved { .. }
         | Event::JobBilled { .. }
         | Event::JobForgotten { .. }

@@ -64,6 +64,17 @@ impl Stream {
     }
 }
 
+impl Stream {
+    /// Returns the keys under which its payloads are stored outside the journal.
+    pub fn payload_keys(&self) -> Vec<u128> {
+        match self {
+            Stream::Job(job) => vec![job.0, job.result_key()],
+            Stream::Grant(grant) => vec![grant.0],
+            _ => Vec::new(),
+        }
+    }
+}
+
 /// Writes the id, or tenant and name.
 impl std::fmt::Display for Stream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -103,6 +114,7 @@ impl Event {
             Event::GrantMinted { grant, .. }
             | Event::GrantRedeemed { grant, .. }
             | Event::GrantRevoked { grant }
+            | Event::GrantErased { grant }
             | Event::GrantCurtailed { grant, .. }
             | Event::GrantUsed { grant }
             | Event::GrantPurged { grant } => Stream::Grant(*grant),
@@ -139,6 +151,7 @@ impl Event {
             | Event::JobCancelling { job }
             | Event::JobCancelled { job }
             | Event::JobDiscarded { job }
+            | Event::JobErased { job }
             | Event::JobMoved { job, .. }
             | Event::JobEdited { job, .. }
             | Event::JobBilled { job, .. }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Job, JobState};
+use crate::mutant::Mutant;
 use crate::time::Time;
 
 /// An action that a caller can perform on a job without saying more.
@@ -16,6 +17,8 @@ pub enum JobAct {
     Cancel,
     /// End a dead job for good.
     Discard,
+    /// Erase the payload, the result and the checkpoint of a job that has ended.
+    Erase,
 }
 
 /// What an action does to a job.
@@ -30,7 +33,7 @@ pub(crate) enum Effect {
 
 impl JobAct {
     /// Every action.
-    pub const ALL: [JobAct; 3] = [JobAct::Retry, JobAct::Cancel, JobAct::Discard];
+    pub const ALL: [JobAct; 4] = [JobAct::Retry, JobAct::Cancel, JobAct::Discard, JobAct::Erase];
 
     /// Returns its name on the wire.
     pub fn as_str(self) -> &'static str {
@@ -38,12 +41,18 @@ impl JobAct {
             JobAct::Retry => "retry",
             JobAct::Cancel => "cancel",
             JobAct::Discard => "discard",
+            JobAct::Erase => "erase",
         }
     }
 
-    /// Returns what it does to a job in a state. `cancelling` says whether a leased job was told to stop already.
-    pub(crate) fn effect(self, state: JobState, cancelling: bool) -> Effect {
+    /// Returns what it does to a job that is in `state` by now.
+    pub(crate) fn effect(self, job: &Job, state: JobState) -> Effect {
         match (self, state) {
+            (JobAct::Retry, JobState::Dead | JobState::Cancelled)
+                if job.payload.is_erased() && !Mutant::RetryErased.on() =>
+            {
+                Effect::Refused("its payload was erased")
+            }
             (JobAct::Retry, JobState::Dead | JobState::Cancelled) => Effect::Changes,
             (JobAct::Retry, JobState::Scheduled | JobState::AwaitingBudget) => Effect::Changes,
             (JobAct::Retry, JobState::Queued) => Effect::Nothing,
@@ -53,10 +62,13 @@ impl JobAct {
             }
             (JobAct::Cancel, JobState::Cancelled) => Effect::Nothing,
             (JobAct::Cancel, JobState::Succeeded | JobState::Dead) => Effect::Refused("it has ended"),
-            (JobAct::Cancel, JobState::Leased) if cancelling => Effect::Nothing,
+            (JobAct::Cancel, JobState::Leased) if job.life.cancelling => Effect::Nothing,
             (JobAct::Cancel, _) => Effect::Changes,
             (JobAct::Discard, JobState::Dead) => Effect::Changes,
             (JobAct::Discard, _) => Effect::Refused("only dead jobs can be discarded"),
+            (JobAct::Erase, _) if job.payload.is_erased() => Effect::Nothing,
+            (JobAct::Erase, state) if state.is_final() || Mutant::EraseLive.on() => Effect::Changes,
+            (JobAct::Erase, _) => Effect::Refused("it has not ended; cancel it first"),
         }
     }
 }
@@ -64,8 +76,8 @@ impl JobAct {
 impl Job {
     /// Returns the actions that would change it at `now`.
     pub fn acts(&self, now: Time) -> Vec<JobAct> {
-        let (state, cancelling) = (self.state_at(now), self.life.cancelling);
-        let changes = |act: &JobAct| matches!(act.effect(state, cancelling), Effect::Changes);
+        let state = self.state_at(now);
+        let changes = |act: &JobAct| matches!(act.effect(self, state), Effect::Changes);
         JobAct::ALL.into_iter().filter(changes).collect()
     }
 }

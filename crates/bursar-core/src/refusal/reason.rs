@@ -62,6 +62,7 @@ reasons! {
     NoSuchCharge = "no_such_charge",
     ActualAmbiguous = "actual_ambiguous",
     AlreadyRedeemed = "already_redeemed",
+    GrantOpen = "grant_open",
     GrantOver = "grant_over",
     Changed = "changed",
     KeyReused = "key_reused",

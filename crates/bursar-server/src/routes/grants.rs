@@ -6,13 +6,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::call::{Input, NoFields};
+use crate::call::{Call, Input, NoFields};
 use crate::convert;
 use crate::limits::PAGE_MAX;
 use crate::principal::permissions::Action;
 use crate::reply::{Created, NoContent, Reply};
 use crate::route::Route;
 use crate::routes::{ListOrder, ReasonQuery, cursor, page_size};
+use crate::wire::budget::ReasonBody;
 use crate::wire::grant::{GrantAnswer, MintBody, MintedAnswer};
 use crate::wire::problem::Problem;
 use crate::wire::{Page, millis};
@@ -33,6 +34,14 @@ pub(super) fn routes() -> Vec<Route> {
         Route::new(Method::GET, "/v1/grants/{id}", Action::GrantsRead, "Get a grant, without its token", show)
             .carries_payloads(),
         Route::new(Method::DELETE, "/v1/grants/{id}", Action::GrantsWrite, "Revoke a grant", revoke),
+        Route::new(
+            Method::POST,
+            "/v1/grants/{id}/erase",
+            Action::GrantsWrite,
+            "Erase the payload of a grant that can no longer be redeemed",
+            erase,
+        )
+        .example(json!({ "reason": "the customer asked for it" })),
     ]
 }
 
@@ -80,9 +89,18 @@ async fn show(input: Input<GrantId>) -> Result<Reply<GrantAnswer>, Problem> {
 }
 
 async fn revoke(input: Input<GrantId, ReasonQuery>) -> Result<NoContent, Problem> {
-    if is_credential(input.parameter) {
-        return Err(Problem::not_found(format_args!("grant {}", input.parameter)));
+    end(input.call.with_reason(input.query.reason), Op::Revoke { grant: input.parameter }, input.parameter).await
+}
+
+async fn erase(input: Input<GrantId, NoFields, ReasonBody>) -> Result<NoContent, Problem> {
+    end(input.call.with_reason(input.body.reason), Op::EraseGrant { grant: input.parameter }, input.parameter).await
+}
+
+/// Runs an operation on a grant. Credentials are rows of the same table, and are unknown here.
+async fn end(call: Call, op: Op, grant: GrantId) -> Result<NoContent, Problem> {
+    if is_credential(grant) {
+        return Err(Problem::not_found(format_args!("grant {grant}")));
     }
-    let outcome = input.call.with_reason(input.query.reason).run(Op::Revoke { grant: input.parameter }).await?;
+    let outcome = call.run(op).await?;
     Ok(NoContent { replayed: outcome.replayed })
 }

@@ -46,12 +46,28 @@ pub(super) fn routes() -> Vec<Route> {
             .example(json!({ "reason": "mended" })),
         Route::new(Method::POST, "/v1/jobs/{id}/discard", operate, "Discard a dead job", discard)
             .example(json!({ "reason": "too late" })),
+        Route::new(
+            Method::POST,
+            "/v1/jobs/{id}/erase",
+            operate,
+            "Erase the payload and the result of an ended job",
+            erase,
+        )
+        .example(json!({ "reason": "the customer asked for it" })),
         Route::new(Method::POST, "/v1/jobs/{id}/move", operate, "Move a job to another queue", move_to)
             .example(json!({ "queue": "slow" })),
         Route::new(Method::POST, "/v1/jobs/cancel", operate, "Cancel many jobs, by id or by filter", cancel_many)
             .example(selection.clone()),
         Route::new(Method::POST, "/v1/jobs/retry", operate, "Retry many jobs, by id or by filter", retry_many)
             .example(selection),
+        Route::new(
+            Method::POST,
+            "/v1/jobs/erase",
+            operate,
+            "Erase the payloads and results of many ended jobs, by id or by filter",
+            erase_many,
+        )
+        .example(json!({ "filter": { "tag": "customer:7" }, "reason": "the customer asked for it" })),
         Route::new(
             Method::POST,
             "/v1/jobs/edit",
@@ -242,6 +258,10 @@ async fn discard(input: Input<JobId, NoFields, ReasonBody>) -> Result<Reply<Fini
     act(input.call.with_reason(input.body.reason), Act::Discard, input.parameter).await
 }
 
+async fn erase(input: Input<JobId, NoFields, ReasonBody>) -> Result<Reply<FinishedAnswer>, Problem> {
+    act(input.call.with_reason(input.body.reason), Act::Erase, input.parameter).await
+}
+
 async fn move_to(input: Input<JobId, NoFields, MoveBody>) -> Result<Reply<FinishedAnswer>, Problem> {
     let MoveBody { queue, reason } = input.body;
     act(input.call.with_reason(reason), Act::Move { queue }, input.parameter).await
@@ -280,6 +300,10 @@ async fn cancel_many(input: Input<(), NoFields, SelectionBody>) -> Result<Reply<
 
 async fn retry_many(input: Input<(), NoFields, SelectionBody>) -> Result<Reply<ActedAnswer>, Problem> {
     act_on_many(input.call, Act::Retry, input.body, None).await
+}
+
+async fn erase_many(input: Input<(), NoFields, SelectionBody>) -> Result<Reply<ActedAnswer>, Problem> {
+    act_on_many(input.call, Act::Erase, input.body, None).await
 }
 
 async fn edit_many(input: Input<(), NoFields, EditManyBody>) -> Result<Reply<ActedAnswer>, Problem> {

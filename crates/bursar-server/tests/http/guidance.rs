@@ -266,7 +266,7 @@ async fn a_job_lists_what_can_be_done_with_it(server: TestServer) {
     assert_eq!(acts().await, json!([]), "it was told to stop already");
     let report = json!({ "fence": leased["jobs"][0]["lease"]["fence"], "error": { "kind": "e" } });
     server.call("POST", &format!("{path}/fail"), report).await.is(200);
-    assert_eq!(acts().await, json!(["retry"]), "cancelled");
+    assert_eq!(acts().await, json!(["retry", "erase"]), "cancelled");
     server.call("POST", &format!("{path}/retry"), json!({})).await.is(200);
     let leased = server.call("POST", "/v1/jobs/lease", json!({ "queues": ["q"] })).await.is(200).json();
     let fence = &leased["jobs"][0]["lease"]["fence"];
@@ -274,7 +274,9 @@ async fn a_job_lists_what_can_be_done_with_it(server: TestServer) {
     assert_eq!(percent.is(400).json()["field"], "percent");
     let report = json!({ "fence": fence, "error": { "kind": "e" }, "retryable": false });
     server.call("POST", &format!("{path}/fail"), report).await.is(200);
-    assert_eq!(acts().await, json!(["retry", "discard"]), "dead");
+    assert_eq!(acts().await, json!(["retry", "discard", "erase"]), "dead");
+    server.call("POST", &format!("{path}/erase"), json!({})).await.is(200);
+    assert_eq!(acts().await, json!(["discard"]), "erased");
     server.stop().await;
 }
 

@@ -166,7 +166,7 @@ impl Owner {
     /// Brings a job into a state that an action accepts; returns the fence of its lease, if it has one.
     async fn bring_to(&self, server: &TestServer, job: &str, queue: &str, act: &str) -> Value {
         let works = matches!(act, "heartbeat" | "progress" | "complete" | "fail" | "snooze" | "return" | "attempts");
-        if !works && !matches!(act, "retry" | "discard") {
+        if !works && !matches!(act, "retry" | "discard" | "erase") {
             return Value::Null;
         }
         // Leased by a worker, so that the server's cache of leases contains the job.

@@ -102,6 +102,7 @@ impl Model {
             Op::Unfreeze { scope } => self.freeze(case, scope, false),
             Op::Mint(mint) => self.mint(case, mint),
             Op::Revoke { grant } => self.revoke(case, *grant),
+            Op::EraseGrant { grant } => self.erase_grant(case, *grant),
             Op::PurgeGrants { grants } => self.purge(case, grants),
             Op::Expire { holds } => self.expire(case, holds),
             Op::Tidy { scopes } => self.tidy(case, scopes),

@@ -10,6 +10,7 @@ use bursar_core::grant::GrantState;
 use bursar_core::hold::HoldState;
 use bursar_core::id::{GrantId, HoldId};
 use bursar_core::name::Scope;
+use bursar_core::payload::Payload;
 use bursar_core::refusal::Refusal;
 use bursar_core::request::{Command, Mint};
 use bursar_core::state::ScopeKey;
@@ -262,6 +263,21 @@ impl Model {
             return Ok(false);
         }
         grant.state = GrantState::Revoked;
+        Ok(true)
+    }
+
+    pub(super) fn erase_grant(&mut self, case: &Case<'_>, id: GrantId) -> Check<bool> {
+        let grant = self.grants.get_mut(&id).filter(|grant| grant.tenant == *case.tenant());
+        let Some(grant) = grant else { return case.refused(&Refusal::UnknownGrant { grant: id }) };
+        let erased = grant.payload.is_erased();
+        if !erased && grant.state == GrantState::Open && grant.expires_at > case.now {
+            return case.refused(&Refusal::GrantOpen { grant: id });
+        }
+        is("an erasure", case.answer()?, &Answer::Done)?;
+        if case.request.dry_run || erased {
+            return Ok(false);
+        }
+        grant.payload = Payload::erased();
         Ok(true)
     }
 

@@ -81,6 +81,8 @@ pub(crate) struct JobModel {
     /// The blobs that it uses or made.
     pub(crate) blobs: Vec<BlobId>,
     pub(crate) reports: ReportsModel,
+    /// Whether its payload was erased.
+    pub(crate) erased: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -231,6 +233,7 @@ impl Model {
             billed: BTreeSet::new(),
             blobs: Vec::new(),
             reports: ReportsModel::default(),
+            erased: false,
         };
         self.jobs.insert(id, job);
         self.unended.insert(id);
@@ -536,6 +539,7 @@ impl Model {
         let set_aside: i128 = live.iter().flat_map(|hold| &hold.charges).map(|charge| i128::from(charge.amount)).sum();
         is(&format!("held: for {id}"), &life.held.iter().map(|(_, amount)| amount).sum(), &set_aside)?;
         is(&format!("references: of {id}"), &life.blobs, &job.blobs)?;
+        is(&format!("erased: {id}"), &row.payload.is_erased(), &job.erased)?;
         job.compare_reports(id, life)?;
         is(&format!("the place of {id}"), &(&row.queue, row.priority), &(&job.queue, job.priority))?;
         let waits = job.state == JobState::Queued;

@@ -491,7 +491,7 @@ fn area(op: &Op, what: &str) -> &'static str {
         Op::Submit(_) if what.starts_with("references:") => promise(what),
         Op::Submit(_) => "I1 no overspend, I3 all or nothing, I10 no false refusals",
         Op::Commit { .. } => "I6 real spend is never dropped",
-        Op::Mint(_) | Op::Revoke { .. } | Op::PurgeGrants { .. } => "I4 once (grants)",
+        Op::Mint(_) | Op::Revoke { .. } | Op::EraseGrant { .. } | Op::PurgeGrants { .. } => "I4 once (grants)",
         _ => "the model",
     }
 }

@@ -14,6 +14,7 @@ use super::event_cursor::EventCursor;
 use super::expect::{Case, Check, is};
 use super::jobs::{JobModel, same_state, unknown};
 use super::model::Model;
+use super::reports::ReportsModel;
 use super::settle::Failure;
 
 type Answered<'a> = &'a Result<Finished, Refusal>;
@@ -46,6 +47,7 @@ impl Model {
                 Act::Cancel => self.cancel(case, id, &job, answered, events)?,
                 Act::Retry => self.retry(case, id, &job, answered, events)?,
                 Act::Discard => self.discard(case, id, &job, answered, events)?,
+                Act::Erase => self.erase(id, &job, answered, events)?,
                 Act::Move { queue } => self.move_to(case, id, &job, queue, answered, events)?,
                 Act::Edit { priority, delay } => {
                     self.edit(case, id, &job, (*priority, *delay), answered, events)?;
@@ -95,6 +97,7 @@ impl Model {
         events: &mut EventCursor<'_>,
     ) -> Check {
         match job.state {
+            JobState::Dead | JobState::Cancelled if job.erased => return wrong(id, job, answered),
             JobState::Dead | JobState::Cancelled => self.restart(case, id, events)?,
             JobState::AwaitingBudget => return self.resume(case, id, job, answered, events),
             JobState::Leased | JobState::Succeeded => return wrong(id, job, answered),
@@ -141,6 +144,19 @@ impl Model {
         self.check_finished(id, answered)
     }
 
+    /// Judges an erasure. What the journal had of them is not compared.
+    fn erase(&mut self, id: JobId, job: &JobModel, answered: Answered<'_>, events: &mut EventCursor<'_>) -> Check {
+        if !job.state.is_final() {
+            return wrong(id, job, answered);
+        }
+        if !job.erased {
+            is("an erased job", events.next("an erased job")?, &Event::JobErased { job: id })?;
+            let row = self.jobs.get_mut(&id).expect("the job was found above");
+            (row.erased, row.reports) = (true, ReportsModel::default());
+        }
+        self.check_finished(id, answered)
+    }
+
     fn move_to(
         &mut self,
         case: &Case<'_>,
@@ -154,6 +170,7 @@ impl Model {
             _ if job.queue == *queue => return self.check_finished(id, answered),
             JobState::Leased | JobState::Succeeded | JobState::Cancelled => return wrong(id, job, answered),
             JobState::Queued if is_line_locked(job, answered) => return Ok(()),
+            JobState::Dead if job.erased => return wrong(id, job, answered),
             _ => {}
         }
         let moved = Event::JobMoved { job: id, queue: queue.clone() };

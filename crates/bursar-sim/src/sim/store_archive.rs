@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use bursar_core::id::BatchId;
+use bursar_core::payload::Payload;
 use bursar_core::time::Time;
 use bursar_store::{Archive, ArchivedRow, ArchivedRows, Journaled, Segment, StoreError};
 
@@ -15,6 +16,10 @@ impl Archive for SimStore {
     }
 
     async fn archivable(&self, _: u64, _: Time, _: usize) -> Result<Vec<ArchivedRow>, StoreError> {
+        not_simulated()
+    }
+
+    async fn keep_payloads(&self, _: &[ArchivedRow], _: &[(u128, Payload)]) -> Result<bool, StoreError> {
         not_simulated()
     }
 

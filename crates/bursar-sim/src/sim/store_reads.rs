@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 
 use async_trait::async_trait;
 use bursar_core::blob::{Blob, NamespaceState};
+use bursar_core::event::Stream;
 use bursar_core::grant::Grant;
 use bursar_core::hold::{Hold, HoldState};
 use bursar_core::id::{BatchId, BlobId, GrantId, HoldId, JobId};
@@ -199,8 +200,8 @@ impl Read for SimStore {
         Ok(state.tables.list_journal(after, limit).collect())
     }
 
-    async fn batch(&self, _: BatchId) -> Result<Option<Journaled>, StoreError> {
-        not_simulated()
+    async fn batch(&self, id: BatchId) -> Result<Option<Journaled>, StoreError> {
+        Ok(self.world.state().tables.journal.get(id).cloned())
     }
 }
 
@@ -311,8 +312,8 @@ impl Maintain for SimStore {
         not_simulated()
     }
 
-    async fn erase_payload(&self, _: &Tenant, _: u128) -> Result<bool, StoreError> {
-        not_simulated()
+    async fn erase_payloads(&self, of: &Stream, rows: &[BatchId]) -> Result<bool, StoreError> {
+        Ok(self.world.state().tables.erase_payloads(of, rows))
     }
 
     async fn verify(&self) -> Result<Report, StoreError> {

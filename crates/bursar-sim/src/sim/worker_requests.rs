@@ -77,6 +77,7 @@ impl Workload {
         let act = match random.below(10) {
             0..3 => Act::Cancel,
             3..6 => Act::Retry,
+            6 if random.one_in(2) => Act::Erase,
             6 => Act::Discard,
             7 => Act::Move { queue: queue(random) },
             _ => Act::Edit {

@@ -195,6 +195,7 @@ impl Workload {
             81..86 => self.mint(random),
             86..92 => self.redeem(random, tenant),
             92..96 => self.enqueue_with_hold(random),
+            96 if random.one_in(3) => Op::EraseGrant { grant: self.grant(random, tenant).grant },
             96 => Op::Revoke { grant: self.grant(random, tenant).grant },
             97 => Op::PurgeGrants { grants: vec![self.grant(random, tenant).grant, self.grant(random, tenant).grant] },
             98 => Op::Expire { holds: (0..4).map(|_| self.hold(random, tenant).0).collect() },

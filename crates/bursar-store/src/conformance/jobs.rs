@@ -3,7 +3,7 @@
 use bursar_core::answer::Answer;
 use bursar_core::bounds::CHECKPOINT_BYTES_MAX;
 use bursar_core::context::Context;
-use bursar_core::event::Event;
+use bursar_core::event::{Event, Stream};
 use bursar_core::id::JobId;
 use bursar_core::job::{End, Finish, HeartbeatItem, Job, JobError, JobSpec, JobState, LastReport, Progress};
 use bursar_core::name::{IdempotencyKey, Tenant};
@@ -261,9 +261,7 @@ pub(super) async fn large_payload_and_result_are_deleted_with_their_job(world: W
     assert_eq!(world.store.due_jobs(10).await.expect("works").ended, [(Tenant::built_in(), id)]);
     world.act(Act::Forget, &[id]).await;
     assert_eq!(world.store.job(&Tenant::built_in(), id).await.expect("works"), None);
-    for owner in [id.0, id.result_key()] {
-        assert!(!world.store.erase_payload(&Tenant::built_in(), owner).await.expect("works"), "the payload is deleted");
-    }
+    assert!(!world.store.erase_payloads(&Stream::Job(id), &[]).await.expect("works"), "the payloads are deleted");
     let anew = world.enqueue(vec![spec]).await[0];
     assert_ne!(anew, id, "its key is free");
     world.store.rebuild().await.expect("works");

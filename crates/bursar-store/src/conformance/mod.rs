@@ -9,6 +9,7 @@ mod commands;
 mod commit_requests;
 mod credentials;
 mod dead;
+mod erasure;
 mod grants;
 mod held;
 mod holds;
@@ -106,6 +107,9 @@ cases! {
     journal::history_links_of_tenants_are_separate,
     journal::rebuild_restores_the_same_rows,
     journal::large_payload_is_stored_outside_the_journal,
+    erasure::erased_payloads_of_a_job_are_nowhere,
+    erasure::what_is_in_use_is_not_erased,
+    erasure::archived_rows_have_no_payloads,
     archive::archived_rows_are_read_and_rebuilt_as_before,
     archive::a_row_that_answers_a_key_is_not_archived,
     archive::young_rows_stay_in_the_journal,

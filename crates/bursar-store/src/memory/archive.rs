@@ -3,14 +3,14 @@
 use std::sync::PoisonError;
 
 use async_trait::async_trait;
-use bursar_core::event::Batch;
-use bursar_core::id::BatchId;
+use bursar_core::id::{BatchId, GrantId, JobId};
 use bursar_core::mutant::Mutant;
 use bursar_core::page;
+use bursar_core::payload::Payload;
 use bursar_core::time::Time;
 
 use super::{MemoryStore, Tables};
-use crate::codec::{from_json, to_json};
+use crate::codec::to_json;
 use crate::error::StoreError;
 use crate::segment::{ArchivedRow, Segment};
 use crate::store::{Archive, ArchivedRows, Journaled, Positions, follows, prunable};
@@ -52,8 +52,7 @@ impl Tables {
 
 /// Returns a row as the table had it.
 fn stored(row: &ArchivedRow) -> Result<Journaled, StoreError> {
-    let (prev, entries) = (from_json("journal row", &row.prev)?, from_json("journal row", &row.entries)?);
-    Ok(Journaled { position: row.position, batch: Batch { id: row.id, at: row.at, prev, entries } })
+    Ok(Journaled { position: row.position, batch: row.batch()? })
 }
 
 #[async_trait]
@@ -66,6 +65,23 @@ impl Archive for MemoryStore {
 
     async fn archivable(&self, after: u64, before: Time, bytes: usize) -> Result<Vec<ArchivedRow>, StoreError> {
         Ok(self.tables().archivable(after, before, bytes))
+    }
+
+    async fn keep_payloads(&self, rows: &[ArchivedRow], payloads: &[(u128, Payload)]) -> Result<bool, StoreError> {
+        let mut tables = self.tables();
+        let unchanged = |row: &ArchivedRow| {
+            tables.journal.get(row.id).is_some_and(|stored| to_json(&stored.batch.entries) == row.entries)
+        };
+        if !rows.iter().all(unchanged) {
+            return Ok(false);
+        }
+        for (key, payload) in payloads {
+            let owner = JobId::of_payload_key(*key);
+            if tables.jobs.contains_key(&owner) || tables.grants.contains_key(&GrantId(*key)) {
+                tables.payloads.entry(*key).or_insert_with(|| payload.clone());
+            }
+        }
+        Ok(true)
     }
 
     async fn record_segment(&self, segment: &Segment) -> Result<bool, StoreError> {

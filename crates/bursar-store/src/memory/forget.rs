@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 
 use bursar_core::decide::Rules;
+use bursar_core::event::Stream;
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
-use bursar_core::id::{GrantId, HoldId};
+use bursar_core::id::{BatchId, GrantId, HoldId};
 use bursar_core::name::Tenant;
-use bursar_core::payload::Payload;
 use bursar_core::state::{IdempotencyRowKey, QueueKey, ScopeKey};
 use bursar_core::time::Time;
 
@@ -134,18 +134,10 @@ impl Tables {
         Forgotten { count: old.len(), last: Some(tenant) }
     }
 
-    pub(super) fn erase_payload(&mut self, id: u128) -> bool {
-        for job in self.jobs.values_mut() {
-            if job.id.0 == id {
-                job.payload = Payload::default();
-            }
-            if job.id.result_key() == id {
-                job.life.result = Payload::default();
-            }
-        }
-        if let Some(grant) = self.grants.get_mut(&GrantId(id)) {
-            grant.payload = Payload::default();
-        }
-        self.payloads.remove(&id).is_some()
+    /// Deletes the payloads of a job or a grant, and overwrites those in rows of the journal. Returns whether there was anything.
+    pub fn erase_payloads(&mut self, of: &Stream, rows: &[BatchId]) -> bool {
+        let keys = of.payload_keys();
+        let deleted = keys.iter().filter(|key| self.payloads.remove(key).is_some()).count() > 0;
+        rows.iter().fold(deleted, |erased, row| self.journal.erase(*row, of) || erased)
     }
 }

@@ -1,8 +1,9 @@
 //! The journal of the in-memory tables.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use bursar_core::event::Batch;
+use bursar_core::event::{Batch, Entry, Stream};
 use bursar_core::id::BatchId;
 use bursar_core::time::Time;
 
@@ -38,6 +39,15 @@ impl Journal {
     /// Returns the rows with an event after a position, which may lie within the events of a batch.
     pub fn after(&self, position: u64) -> &[Journaled] {
         &self.rows[self.rows.partition_point(|row| end(row) <= position.saturating_add(1))..]
+    }
+
+    /// Overwrites the payloads of a job or a grant in a row. Returns whether there are any.
+    pub(super) fn erase(&mut self, row: BatchId, of: &Stream) -> bool {
+        let Some(row) = self.by_id.get(&row).map(|index| &mut self.rows[*index]) else { return false };
+        let mut entries: Vec<Entry> = row.batch.entries.iter().map(|entry| (**entry).clone()).collect();
+        let erased = Entry::erase(&mut entries, of);
+        row.batch.entries = entries.into_iter().map(Arc::new).collect();
+        erased
     }
 
     /// Deletes at most `limit` rows up to a position, the oldest first, but never the last row. Returns how many it deleted.

@@ -2,8 +2,9 @@
 
 use async_trait::async_trait;
 use bursar_core::blob::Blob;
+use bursar_core::event::Stream;
 use bursar_core::hold::{Hold, HoldState};
-use bursar_core::id::{BlobId, GrantId, HoldId, JobId};
+use bursar_core::id::{BatchId, BlobId, GrantId, HoldId, JobId};
 use bursar_core::name::{FlowKey, Tenant};
 use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
 use bursar_core::time::{Span, Time};
@@ -94,8 +95,8 @@ impl Maintain for MemoryStore {
         Ok(tables.overdue(before, limit, &self.setup.rules))
     }
 
-    async fn erase_payload(&self, _: &Tenant, id: u128) -> Result<bool, StoreError> {
-        Ok(self.tables().erase_payload(id))
+    async fn erase_payloads(&self, of: &Stream, rows: &[BatchId]) -> Result<bool, StoreError> {
+        Ok(self.tables().erase_payloads(of, rows))
     }
 
     async fn verify(&self) -> Result<Report, StoreError> {

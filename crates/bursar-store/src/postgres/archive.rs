@@ -5,6 +5,7 @@ use async_trait::async_trait;
 use bursar_core::blob::Sha256Digest;
 use bursar_core::bounds::PAGE_BYTES_MAX;
 use bursar_core::id::{BatchId, IdSource};
+use bursar_core::payload::Payload;
 use bursar_core::time::Time;
 use sqlx::AssertSqlSafe;
 use uuid::Uuid;
@@ -77,6 +78,10 @@ impl Archive for PostgresStore {
             }
         }
         Ok(found)
+    }
+
+    async fn keep_payloads(&self, rows: &[ArchivedRow], payloads: &[(u128, Payload)]) -> Result<bool, StoreError> {
+        self.keep_detached(rows, payloads).await
     }
 
     async fn record_segment(&self, segment: &Segment) -> Result<bool, StoreError> {

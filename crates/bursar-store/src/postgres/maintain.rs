@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bursar_core::blob::Blob;
-use bursar_core::id::{BlobId, GrantId, HoldId, JobId};
+use bursar_core::event::Stream;
+use bursar_core::id::{BatchId, BlobId, GrantId, HoldId, JobId};
 use bursar_core::name::{FlowKey, Tenant};
 use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
 use bursar_core::time::{Span, Time};
@@ -171,13 +172,8 @@ impl Maintain for PostgresStore {
         self.count_overdue(by, limit).await
     }
 
-    async fn erase_payload(&self, tenant: &Tenant, id: u128) -> Result<bool, StoreError> {
-        let mut tx = self.begin(READ_COMMITTED, Reach::Tenant(tenant)).await?;
-        configure_writer(tx.conn(), self.options.key_patience).await.map_err(store_error)?;
-        let delete = sqlx::query("DELETE FROM bursar.payloads WHERE id = $1").bind(Uuid::from_u128(id));
-        let deleted = delete.execute(tx.conn()).await.map_err(store_error)?;
-        tx.commit().await.map_err(store_error)?;
-        Ok(deleted.rows_affected() > 0)
+    async fn erase_payloads(&self, of: &Stream, rows: &[BatchId]) -> Result<bool, StoreError> {
+        self.erase(of, rows).await
     }
 
     async fn verify(&self) -> Result<Report, StoreError> {

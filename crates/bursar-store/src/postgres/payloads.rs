@@ -2,18 +2,27 @@
 //!
 //! A payload above [`PAYLOAD_INLINE_BYTES`](bursar_core::bounds::PAYLOAD_INLINE_BYTES) is *detached*: its row and the journal contain a
 //! marker ([`Payload::elsewhere`]). The key is the id of the job or grant, or [`JobId::result_key`](bursar_core::id::JobId::result_key)
-//! for the result of a job. A detached payload can be erased without changing the journal; it then reads as `null`.
+//! for the result of a job. The payloads of rows that are archived are detached too, whatever their size. A detached payload is deleted with
+//! its job or grant; it then reads as `null`.
 
 use std::collections::HashMap;
 
+use bursar_core::event::{Entry, Stream};
+use bursar_core::id::{BatchId, JobId};
 use bursar_core::page::{PageFill, PageItem};
 use bursar_core::payload::Payload;
 use uuid::Uuid;
 
+use super::commit::configure_writer;
 use super::conn::Conn;
-use crate::codec::PayloadRow;
+use super::error::{commit_error, store_error};
+use super::wall::Reach;
+use super::{PostgresStore, READ_COMMITTED};
+use crate::codec::{PayloadRow, from_json, to_json};
+use crate::error::StoreError;
+use crate::segment::ArchivedRow;
 
-/// Loads detached payloads by their ids. Erased ones are missing.
+/// Loads detached payloads by their ids. Deleted ones are missing.
 pub(super) async fn load_payloads(conn: &mut Conn<'_>, ids: &[Uuid]) -> Result<HashMap<u128, Payload>, sqlx::Error> {
     if ids.is_empty() {
         return Ok(HashMap::new());
@@ -63,7 +72,7 @@ pub(super) async fn cut_page<R: PageItem>(
     Ok(())
 }
 
-/// Loads the detached payloads of rows into them. An erased payload becomes `null`.
+/// Loads the detached payloads of rows into them. A deleted payload becomes `null`.
 pub(super) async fn attach_payloads<R: PayloadRow>(
     conn: &mut Conn<'_>,
     rows: &mut [R],
@@ -83,4 +92,83 @@ pub(super) async fn attach_payloads<R: PayloadRow>(
         *row.payload() = loaded.remove(&id(row)).unwrap_or_default();
     }
     Ok(())
+}
+
+impl PostgresStore {
+    /// Stores payloads whose job or grant exists, if the rows they were taken from are unchanged.
+    pub(super) async fn keep_detached(
+        &self,
+        rows: &[ArchivedRow],
+        payloads: &[(u128, Payload)],
+    ) -> Result<bool, StoreError> {
+        let keys: Vec<Uuid> = payloads.iter().map(|(key, _)| Uuid::from_u128(*key)).collect();
+        let mut tx = self.begin(READ_COMMITTED, Reach::All).await?;
+        configure_writer(tx.conn(), self.options.key_patience).await.map_err(store_error)?;
+        // The lock lasts until the payloads are visible to a transaction that erases them.
+        let lock = "SELECT j.id FROM unnest($1::uuid[], $2::text[]) AS w(id, entries)
+            JOIN bursar.journal j ON j.id = w.id AND j.entries = w.entries ORDER BY j.id FOR SHARE OF j";
+        let unchanged = sqlx::query(lock)
+            .bind(rows.iter().map(|row| Uuid::from_u128(row.id.0)).collect::<Vec<_>>())
+            .bind(rows.iter().map(|row| row.entries.as_str()).collect::<Vec<_>>())
+            .fetch_all(tx.conn())
+            .await
+            .map_err(store_error)?;
+        if unchanged.len() < rows.len() {
+            return Ok(false);
+        }
+        let insert = "INSERT INTO bursar.payloads (id, data) SELECT * FROM unnest($1::uuid[], $2::text[])
+            ON CONFLICT (id) DO NOTHING";
+        sqlx::query(insert)
+            .bind(&keys)
+            .bind(payloads.iter().map(|(_, payload)| payload.as_str()).collect::<Vec<_>>())
+            .execute(tx.conn())
+            .await
+            .map_err(store_error)?;
+        tx.commit().await.map_err(commit_error)?;
+        self.delete_ownerless(&keys).await?;
+        Ok(true)
+    }
+
+    /// Deletes payloads without a job or a grant. A transaction that deletes a job also deletes its payloads, but only those that were
+    /// committed before. So this comes after the commit.
+    async fn delete_ownerless(&self, keys: &[Uuid]) -> Result<(), StoreError> {
+        let mut tx = self.begin(READ_COMMITTED, Reach::All).await?;
+        configure_writer(tx.conn(), self.options.key_patience).await.map_err(store_error)?;
+        let delete = "DELETE FROM bursar.payloads p
+            USING unnest($1::uuid[], $2::uuid[]) AS w(id, owner)
+            WHERE p.id = w.id
+            AND NOT EXISTS (SELECT 1 FROM bursar.jobs j WHERE j.id = w.owner)
+            AND NOT EXISTS (SELECT 1 FROM bursar.ended_jobs j WHERE j.id = w.owner)
+            AND NOT EXISTS (SELECT 1 FROM bursar.grants g WHERE g.id = w.owner)";
+        let owner = |key: &Uuid| Uuid::from_u128(JobId::of_payload_key(key.as_u128()).0);
+        let owners: Vec<Uuid> = keys.iter().map(owner).collect();
+        sqlx::query(delete).bind(keys).bind(owners).execute(tx.conn()).await.map_err(store_error)?;
+        tx.commit().await.map_err(commit_error)
+    }
+
+    /// Deletes the payloads of a job or a grant, and overwrites those in rows of the journal. Returns whether there was anything. It needs the
+    /// owner of the tables, because no other role may change the journal.
+    pub(super) async fn erase(&self, of: &Stream, rows: &[BatchId]) -> Result<bool, StoreError> {
+        let mut tx = self.begin(READ_COMMITTED, Reach::All).await?;
+        configure_writer(tx.conn(), self.options.key_patience).await.map_err(store_error)?;
+        // Rows first: a transaction that detaches their payloads for the archive locks them too.
+        let select = "SELECT id, entries FROM bursar.journal WHERE id = ANY ($1) ORDER BY id FOR UPDATE";
+        let ids: Vec<Uuid> = rows.iter().map(|row| Uuid::from_u128(row.0)).collect();
+        let found: Vec<(Uuid, String)> =
+            sqlx::query_as(select).bind(ids).fetch_all(tx.conn()).await.map_err(store_error)?;
+        let mut erased = false;
+        for (id, entries) in found {
+            let mut entries: Vec<Entry> = from_json("journal row", &entries)?;
+            if Entry::erase(&mut entries, of) {
+                let update = "UPDATE bursar.journal SET entries = $2 WHERE id = $1";
+                sqlx::query(update).bind(id).bind(to_json(&entries)).execute(tx.conn()).await.map_err(store_error)?;
+                erased = true;
+            }
+        }
+        let keys: Vec<Uuid> = of.payload_keys().into_iter().map(Uuid::from_u128).collect();
+        let delete = sqlx::query("DELETE FROM bursar.payloads WHERE id = ANY ($1)").bind(keys);
+        let deleted = delete.execute(tx.conn()).await.map_err(store_error)?;
+        tx.commit().await.map_err(commit_error)?;
+        Ok(erased || deleted.rows_affected() > 0)
+    }
 }

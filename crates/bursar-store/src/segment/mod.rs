@@ -16,8 +16,8 @@
 //! A block names its positions and the range of its transaction ids. The history of a stream follows links from transaction to transaction
 //! ([`Batch::prev`](bursar_core::event::Batch)), so that it reads only the blocks with its transactions, and no index of streams is needed.
 //!
-//! Rows are stored as the engines store them: the same JSON on both. Payloads that are stored outside the journal stay in the database,
-//! where they can be erased.
+//! Rows are stored as the engines store them: the same JSON on both, but without payloads. Those stay in the database, as long as their job
+//! or grant, so that they can be erased.
 //!
 //! This module has no I/O.
 
@@ -27,8 +27,12 @@ mod format;
 mod tests;
 
 use bursar_core::blob::Sha256Digest;
+use bursar_core::event::Batch;
 use bursar_core::id::BatchId;
 use bursar_core::time::Time;
+
+use crate::codec::from_json;
+use crate::error::StoreError;
 
 pub use self::chain::Chain;
 pub use self::format::{Block, Encoded, Head, check, decode_block, encode, head_bytes};
@@ -54,6 +58,12 @@ impl ArchivedRow {
     /// Returns the position of its last event.
     pub fn last(&self) -> u64 {
         self.position + u64::from(self.count).saturating_sub(1)
+    }
+
+    /// Returns its transaction, with markers in the place of payloads that are stored elsewhere.
+    pub(crate) fn batch(&self) -> Result<Batch, StoreError> {
+        let (prev, entries) = (from_json("journal row", &self.prev)?, from_json("journal row", &self.entries)?);
+        Ok(Batch { id: self.id, at: self.at, prev, entries })
     }
 
     /// Returns its size before compression.

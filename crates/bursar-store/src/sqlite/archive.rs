@@ -4,13 +4,14 @@ use async_trait::async_trait;
 use bursar_core::blob::Sha256Digest;
 use bursar_core::id::BatchId;
 use bursar_core::page::PageFill;
+use bursar_core::payload::Payload;
 use bursar_core::time::Time;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::error::store_error;
 use super::rows::{get_id, get_time, id};
 use super::writer::Shared;
-use super::{SqliteStore, rebuild};
+use super::{SqliteStore, payloads, rebuild};
 use crate::error::StoreError;
 use crate::segment::{ArchivedRow, Segment};
 use crate::store::{Archive, ArchivedRows, CANDIDATES_MAX, Journaled, follows, keys_of, prunable};
@@ -34,6 +35,12 @@ impl Archive for SqliteStore {
 
     async fn archivable(&self, after: u64, before: Time, bytes: usize) -> Result<Vec<ArchivedRow>, StoreError> {
         self.in_snapshot(move |shared, conn| archivable(shared, conn, after, before, bytes)).await
+    }
+
+    async fn keep_payloads(&self, rows: &[ArchivedRow], payloads: &[(u128, Payload)]) -> Result<bool, StoreError> {
+        let (rows, payloads) = (rows.to_vec(), payloads.to_vec());
+        let work = move |_: &Shared, conn: &Connection| payloads::keep(conn, &rows, &payloads);
+        self.writer()?.call(move |writer| writer.transaction(work)).await
     }
 
     async fn record_segment(&self, segment: &Segment) -> Result<bool, StoreError> {

@@ -4,7 +4,8 @@ use std::sync::PoisonError;
 
 use async_trait::async_trait;
 use bursar_core::blob::Blob;
-use bursar_core::id::{BlobId, GrantId, HoldId, JobId};
+use bursar_core::event::Stream;
+use bursar_core::id::{BatchId, BlobId, GrantId, HoldId, JobId};
 use bursar_core::name::{FlowKey, Tenant};
 use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
 use bursar_core::time::{Span, Time};
@@ -14,7 +15,7 @@ use super::error::store_error;
 use super::read::scope_key;
 use super::rows::get_id;
 use super::writer::Shared;
-use super::{READERS, SqliteStore, blobs, forget, jobs, schedules, schema, verify};
+use super::{READERS, SqliteStore, blobs, forget, jobs, payloads, schedules, schema, verify};
 use crate::codec::stored_name;
 use crate::error::StoreError;
 use crate::figures::DueJobs;
@@ -137,11 +138,9 @@ impl Maintain for SqliteStore {
         self.in_snapshot(move |shared, conn| forget::overdue(shared, conn, shared.clock.now().before(by), limit)).await
     }
 
-    async fn erase_payload(&self, _: &Tenant, id: u128) -> Result<bool, StoreError> {
-        let work = move |_: &Shared, conn: &Connection| {
-            let erased = conn.execute("DELETE FROM bursar_payloads WHERE id = ?1", [id.to_be_bytes()]);
-            Ok(erased.map_err(store_error)? > 0)
-        };
+    async fn erase_payloads(&self, of: &Stream, rows: &[BatchId]) -> Result<bool, StoreError> {
+        let (of, rows) = (of.clone(), rows.to_vec());
+        let work = move |_: &Shared, conn: &Connection| payloads::erase(conn, &of, &rows);
         self.writer()?.call(move |writer| writer.transaction(work)).await
     }
 

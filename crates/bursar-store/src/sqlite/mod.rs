@@ -35,6 +35,7 @@ mod jobs;
 mod maintain;
 pub(crate) mod moving;
 mod notify;
+mod payloads;
 mod process_lock;
 mod read;
 mod rebuild;

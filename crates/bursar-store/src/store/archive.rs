@@ -5,18 +5,19 @@ use bursar_core::event::Entry;
 use bursar_core::id::BatchId;
 use bursar_core::mutant::Mutant;
 use bursar_core::name::{IdempotencyKey, Tenant};
+use bursar_core::payload::Payload;
 use bursar_core::time::Time;
 use tokio::sync::mpsc;
 
 use super::Journaled;
-use crate::codec::from_json;
+use crate::codec::{from_json, to_json};
 use crate::error::StoreError;
 use crate::segment::{ArchivedRow, NO_SEGMENT, Segment};
 
 /// The part of a store that archives its journal. It writes no files: the caller does, between the steps.
 ///
-/// A row leaves the table in three steps, and a process may end between any two: a segment with the row is written, the segment is
-/// recorded in the database, and rows that a recorded segment has are deleted, the oldest first. The last row of the journal never
+/// A row leaves the table in steps, and a process may end between any two: its payloads are kept apart from the journal, a segment with
+/// the row is written, the segment is recorded in the database, and rows that a recorded segment has are deleted, the oldest first. The last row of the journal never
 /// leaves: the next position and the time of the database follow from it.
 #[async_trait]
 pub trait Archive: Send + Sync + 'static {
@@ -25,6 +26,9 @@ pub trait Archive: Send + Sync + 'static {
     /// Lists rows after a position that may be archived, in order and without gaps. The list ends before the first row that is not older
     /// than `before`, before the first one whose idempotency key is still kept, and at the row with which it has `bytes`.
     async fn archivable(&self, after: u64, before: Time, bytes: usize) -> Result<Vec<ArchivedRow>, StoreError>;
+    /// Stores payloads that were taken out of these rows apart from the journal, except those whose job or grant is gone. Returns false, with
+    /// nothing stored, if a row has changed since it was listed: a payload was erased.
+    async fn keep_payloads(&self, rows: &[ArchivedRow], payloads: &[(u128, Payload)]) -> Result<bool, StoreError>;
     /// Records a segment if it follows the last recorded one, and returns whether it did. A segment that does not was overtaken by
     /// another process.
     async fn record_segment(&self, segment: &Segment) -> Result<bool, StoreError>;
@@ -138,6 +142,19 @@ pub(crate) fn keys_of(row: &ArchivedRow) -> Result<Vec<(Tenant, IdempotencyKey)>
     let entries: Vec<Entry> = from_json("journal row", &row.entries)?;
     let keys = entries.into_iter().filter_map(|entry| Some((entry.context.tenant, entry.key?.key)));
     Ok(keys.collect())
+}
+
+/// Takes the payloads out of rows. Returns the rows without them, and the payloads with their keys.
+pub fn without_payloads(rows: &[ArchivedRow]) -> Result<(Vec<ArchivedRow>, Vec<(u128, Payload)>), StoreError> {
+    let (mut without, mut payloads) = (Vec::with_capacity(rows.len()), Vec::new());
+    for row in rows {
+        let mut batch = row.batch()?;
+        let found = batch.detach_all_payloads();
+        let entries = if found.is_empty() { row.entries.clone() } else { to_json(&batch.entries) };
+        without.push(ArchivedRow { entries, prev: row.prev.clone(), ..*row });
+        payloads.extend(found);
+    }
+    Ok((without, payloads))
 }
 
 /// Returns whether a segment follows the last recorded one.

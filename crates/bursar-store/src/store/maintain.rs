@@ -2,7 +2,8 @@
 
 use async_trait::async_trait;
 use bursar_core::blob::Blob;
-use bursar_core::id::{BlobId, GrantId, HoldId, JobId};
+use bursar_core::event::Stream;
+use bursar_core::id::{BatchId, BlobId, GrantId, HoldId, JobId};
 use bursar_core::name::{FlowKey, Tenant};
 use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
 use bursar_core::time::{Span, Time};
@@ -56,9 +57,9 @@ pub trait Maintain: Send + Sync + 'static {
     /// Counts rows that should have been deleted at least `by` ago: at most `limit` idempotency keys and ended jobs, and those among the
     /// `limit` oldest holds and grants. Holds that belonged to a job or a blob are not counted.
     async fn overdue(&self, by: Span, limit: usize) -> Result<Overdue, StoreError>;
-    /// Deletes a payload of a tenant that is stored apart from the journal. Returns false if there is none. The caller has checked that the
-    /// job or grant is the tenant's: engines without row-level security do not.
-    async fn erase_payload(&self, tenant: &Tenant, id: u128) -> Result<bool, StoreError>;
+    /// Deletes the payloads of a job or a grant that are stored apart from the journal, and overwrites those in rows of the journal. Rows
+    /// that are not in the table are left out. Returns whether there was anything. The caller has checked whose the job or grant is.
+    async fn erase_payloads(&self, of: &Stream, rows: &[BatchId]) -> Result<bool, StoreError>;
 
     /// Checks that the balances equal the sums of holds and postings.
     async fn verify(&self) -> Result<Report, StoreError>;

@@ -17,6 +17,7 @@ use sqlx::PgConnection;
 
 use crate::api::held::Held;
 use crate::api::instance::{Backend, Bursar, no_transactions};
+use crate::erasure;
 use crate::error::Error;
 
 /// Builds a command: charges, redemptions and jobs that are committed in one transaction, or not at all. An invalid
@@ -234,6 +235,7 @@ impl Bursar {
     /// If an [`Op::Finish`] reports usage under a lost lease, the usage is charged in this transaction only, and a
     /// rollback undoes the charge. [`crate::Jobs::finish_in`] charges it outside as well.
     pub async fn request_in(&self, conn: &mut PgConnection, request: &Request) -> Result<Outcome, Error> {
+        erasure::refuse(request)?;
         match &self.inner.backend {
             Backend::Postgres(store) => {
                 let request = CheckedRequest::new(request.clone())?;

@@ -102,6 +102,12 @@ impl Grants<'_> {
         self.0.execute(Op::Revoke { grant }).await.map(drop)
     }
 
+    /// Erases the payload of a grant that was redeemed or revoked or has expired, for privacy, also in the journal. Refused if the
+    /// grant can still be redeemed. If the call fails, call it again: it goes on where it was.
+    pub async fn erase(&self, grant: GrantId) -> Result<(), Error> {
+        self.0.execute(Op::EraseGrant { grant }).await.map(drop)
+    }
+
     /// Returns a grant of this tenant. The secret is not stored.
     pub async fn find(&self, id: GrantId) -> Result<Option<Grant>, Error> {
         let found = self.0.inner.store.grant(&self.0.context.tenant, id).await?;

@@ -31,6 +31,7 @@ use crate::api::queues::Queues;
 use crate::api::schedules::Schedules;
 use crate::archive::{self, ArchiveOptions, JournalReader};
 use crate::engine::{Counters, Engine, EngineOptions, Vitals};
+use crate::erasure;
 use crate::error::Error;
 use crate::ids::RandomIds;
 use crate::maintenance::{self, Removed, RemovedCounts, Swept, Tended};
@@ -171,7 +172,14 @@ impl Bursar {
 
     /// Executes a request in the context that it carries. Returns when it is durable. A refused request changes nothing.
     pub async fn request(&self, request: Request) -> Result<Outcome, Error> {
-        self.inner.engine.submit(request).await
+        let erased = request.op.erases();
+        if erased.is_empty() {
+            return self.inner.engine.submit(request).await;
+        }
+        let tenant = request.context.tenant.clone();
+        let outcome = self.inner.engine.submit(request).await?;
+        erasure::overwrite(&*self.inner.store, &tenant, &erased).await?;
+        Ok(outcome)
     }
 
     /// Returns the counters of this instance since it was opened.

@@ -269,28 +269,6 @@ impl Journal<'_> {
         Ok(None)
     }
 
-    /// Erases the payload of a job or a grant of this tenant, for privacy. The payload then reads as `null`; the journal is
-    /// unchanged. Only payloads of more than 1,024 bytes are stored outside the journal and can be erased. Returns whether
-    /// a payload was erased.
-    pub async fn erase_payload(&self, stream: &Stream) -> Result<bool, Error> {
-        let id = match stream {
-            Stream::Job(id) => id.0,
-            Stream::Grant(id) => id.0,
-            Stream::Scope(..)
-            | Stream::Hold(_)
-            | Stream::Queue(..)
-            | Stream::Schedule(..)
-            | Stream::Namespace(..)
-            | Stream::Blob(_)
-            | Stream::Command(_) => return Ok(false),
-        };
-        // A stream of another tenant is treated as unknown.
-        if self.last_batch(stream).await?.is_none() {
-            return Ok(false);
-        }
-        Ok(self.0.inner.store.erase_payload(&self.0.context.tenant, id).await?)
-    }
-
     /// Returns the last transaction with an event of the stream, if the stream is this tenant's.
     async fn last_batch(&self, stream: &Stream) -> Result<Option<BatchId>, Error> {
         let (store, tenant) = (&self.0.inner.store, &self.0.context.tenant);

@@ -19,6 +19,7 @@ use rusqlite::Connection;
 use crate::api::command::{CommandBuilder, Receipt};
 use crate::api::instance::{Backend, Bursar};
 use crate::api::jobs::{Failure, LostLease, finished_in_transaction};
+use crate::erasure;
 use crate::error::Error;
 
 /// A SQLite transaction with the caller's own statements and requests to Bursar, all of which commit together or not at
@@ -52,6 +53,7 @@ impl Transaction<'_, '_> {
 
     /// Executes any request in the transaction.
     pub fn request(&mut self, request: &Request) -> Result<Outcome, Error> {
+        erasure::refuse(request)?;
         Ok(self.execute(request)?.0)
     }
 

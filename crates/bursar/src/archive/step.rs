@@ -1,12 +1,15 @@
 //! The steps of archiving. A process may end between any two, and several processes may take them at the same time.
 //!
 //! 1. Choose rows after the last recorded segment that are old enough and that nothing needs in the table ([`Archive::archivable`]).
-//! 2. Write them as a segment, read it back, and check that it decodes to the same rows. A crash from here on leaves a file that no row
+//! 2. Take the payloads out of them, and keep those of jobs and grants that still exist apart from the journal ([`Archive::keep_payloads`]).
+//!    So no payload is in the archive, where it could not be erased.
+//! 3. Write them as a segment, read it back, and check that it decodes to the same rows. A crash from here on leaves a file that no row
 //!    names; the next attempt writes one of its own, because the name contains the digest.
-//! 3. Record the segment, if it still follows the last recorded one. Another process may have been faster; then nothing happens.
-//! 4. Delete rows that recorded segments have, the oldest first, in bounded steps. Until then the rows are in both places.
+//! 4. Record the segment, if it still follows the last recorded one. Another process may have been faster; then nothing happens.
+//! 5. Delete rows that recorded segments have, the oldest first, in bounded steps. Until then the rows are in both places.
 //!
 //! [`Archive::archivable`]: bursar_store::Archive::archivable
+//! [`Archive::keep_payloads`]: bursar_store::Archive::keep_payloads
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bursar_core::bounds::SEGMENT_BYTES;
 use bursar_core::time::{Span, Time};
 use bursar_store::segment::{self, NO_SEGMENT, Segment};
-use bursar_store::{ArchivedRow, Store, StoreError};
+use bursar_store::{ArchivedRow, Store, StoreError, without_payloads};
 
 use super::{ArchiveOptions, bad_segment, unreachable};
 
@@ -180,6 +183,7 @@ async fn prepare(
     if !rows.first().is_some_and(|oldest| fill == Fill::All || is_full || oldest.at < waited) {
         return Ok(None);
     }
+    let Some(rows) = detach_payloads(store, rows).await? else { return Ok(None) };
     let database = store.database_id().await?;
     let place = &options.place;
     // Compressing takes about a second, which is too long for a thread that runs other tasks.
@@ -199,6 +203,17 @@ async fn prepare(
         Ok(_) => Err(unreachable(&name, &**place, std::io::Error::other("it reads back with other contents"))),
         Err(error) => Err(bad_segment(&name, &**place, &error)),
     }
+}
+
+/// Returns the rows without their payloads, which are kept apart. Returns `None` if a payload was erased meanwhile.
+async fn detach_payloads(
+    store: &Arc<dyn Store>,
+    rows: Vec<ArchivedRow>,
+) -> Result<Option<Vec<ArchivedRow>>, StoreError> {
+    let detach = move || without_payloads(&rows).map(|(without, payloads)| (rows, without, payloads));
+    let (rows, without, payloads) = tokio::task::spawn_blocking(detach).await.map_err(|_| StoreError::Closed)??;
+    let kept = payloads.is_empty() || store.keep_payloads(&rows, &payloads).await?;
+    Ok(kept.then_some(without))
 }
 
 /// Deletes rows that recorded segments have, in at most this many transactions.

@@ -307,6 +307,7 @@ fn weight(request: &Request) -> usize {
         | Op::Freeze { .. }
         | Op::Unfreeze { .. }
         | Op::Revoke { .. }
+        | Op::EraseGrant { .. }
         | Op::Use { .. }
         | Op::DefineQueue { .. }
         | Op::PauseQueue { .. }

@@ -39,6 +39,11 @@ export class Grants extends Resource {
   revoke(id: string, options?: ReasonOptions): Promise<void> {
     return this.remove(`/v1/grants/${segment(id)}`, options);
   }
+
+  /** Erases the payload of a grant that can no longer be redeemed. */
+  erase(id: string, options?: ReasonOptions): Promise<void> {
+    return this.act(`/v1/grants/${segment(id)}/erase`, options);
+  }
 }
 
 /** The calls for credentials of one sort: API keys or workers. */

@@ -103,6 +103,11 @@ export class Jobs extends Resource {
     return this.act(`${at(id)}/discard`, options);
   }
 
+  /** Erases the payload and the result of a job that has ended. */
+  erase(id: string, options?: ReasonOptions): Promise<FinishedAnswer> {
+    return this.act(`${at(id)}/erase`, options);
+  }
+
   /** Moves a job to another queue. */
   move(id: string, to: string, options: ReasonOptions = {}): Promise<FinishedAnswer> {
     const { reason, ...rest } = options;
@@ -117,6 +122,11 @@ export class Jobs extends Resource {
   /** Retries all jobs of a selection. */
   retryAll(selection: SelectionBody, options?: CallOptions): Promise<ActedAnswer> {
     return this.postJson('/v1/jobs/retry', selection, options);
+  }
+
+  /** Erases the payloads and results of all jobs of a selection that have ended. */
+  eraseAll(selection: SelectionBody, options?: CallOptions): Promise<ActedAnswer> {
+    return this.postJson('/v1/jobs/erase', selection, options);
   }
 
   /** Changes all jobs of a selection. */

@@ -64,6 +64,13 @@ impl Jobs<'_> {
         self.act_on_one(Act::Discard, id).await
     }
 
+    /// Erases the payload, the result, the checkpoint and the last progress report of a job that has ended, for privacy, also in
+    /// the journal. From then on they read as `{"$bursar":"payload erased"}` or are absent, and the job cannot be retried. Refused if
+    /// the job has not ended. If the call fails, call it again: it goes on where it was. Its tags, metadata and errors stay.
+    pub async fn erase(&self, id: JobId) -> Result<Finished, Error> {
+        self.act_on_one(Act::Erase, id).await
+    }
+
     /// Moves a job to another queue. A dead job is also retried. Refused if the job is running, succeeded or was
     /// cancelled.
     pub async fn move_to<Q>(&self, id: JobId, queue: Q) -> Result<Finished, Error>
