@@ -171,7 +171,7 @@ async fn unusable(args: &Doctor, global: &ConfiguredArgs, problem: Problem) -> R
         match salvage(args, global).await {
             Some(Ok((events, todo))) => (Some(events), Some(todo)),
             Some(Err(reason)) => {
-                (None, Some(format!("no new file was written: {reason}. {}", recovery_steps(url, true))))
+                (None, Some(format!("no new file was written: {reason}; {}", recovery_steps(url, true))))
             }
             None => (None, Some(recovery_steps(url, false))),
         }
@@ -448,7 +448,7 @@ fn recovery_steps(url: &str, tried: bool) -> String {
             let restore =
                 format!("move {shown} and its -wal and -shm files away, and restore a backup with `bursar restore`");
             if tried {
-                return format!("Keep a copy of {shown}; if that reason cannot be removed, {restore}");
+                return format!("keep a copy of {shown}; if that reason cannot be removed, {restore}");
             }
             format!(
                 "if another version of bursar wrote {shown}, run `bursar migrate` with the newest release. If the file is damaged, run \
