@@ -2,7 +2,7 @@
  * the hold of each batch. */
 
 import { BursarError } from '../errors.js';
-import { BatchBound, type BatchCharge, Batches, type BatchHolds, leavesOpen, lookAt, modelOf } from './batches.js';
+import { BatchBound, type BatchCharge, Batches, type BatchHolds, lookAt, modelOf } from './batches.js';
 import { isObject, type Json, parsed } from './json.js';
 import { tapLines } from './lines.js';
 import { UnboundedCallError } from './measure.js';
@@ -50,7 +50,7 @@ export class AnthropicBatches implements BatchRequests {
     return {
       body: sent,
       answered: async (response) => {
-        if (!response.ok && !leavesOpen(response.status)) await held.release();
+        await held.answered(response);
         return lookAt(response, (batch) => this.created(batch, held.id));
       },
       failed: (error) => held.failed(error),

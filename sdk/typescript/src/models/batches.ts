@@ -176,6 +176,13 @@ export class HeldBatch {
     await this.meter.settle(settled, () => this.hold.release());
   }
 
+  /** Releases the hold if the provider has refused the batch. A gateway that answers in place of the provider leaves that open. */
+  async answered(response: Response): Promise<void> {
+    const { ok, status } = response;
+    const byGateway = status === 502 || status === 504 || (status >= 520 && status < 528);
+    if (!ok && !byGateway) await this.release();
+  }
+
   /** Releases the hold if the request was never sent. Otherwise the batch may run, and the expiry of the hold charges its bound. */
   async failed(error: unknown): Promise<void> {
     if (wasNeverSent(error)) await this.release();
@@ -195,9 +202,4 @@ export async function lookAt(response: Response, look: (body: unknown) => Promis
   }
   await look(body);
   return response;
-}
-
-/** Whether an error status leaves open whether the provider has created the batch: a gateway answered in its place. */
-export function leavesOpen(status: number): boolean {
-  return status === 502 || status === 504 || (status >= 520 && status < 528);
 }

@@ -1,7 +1,7 @@
 /** Batches of OpenAI. Their requests are the lines of a file that was uploaded before, and their metadata names the hold. */
 
 import { ArgumentError } from '../errors.js';
-import { BatchBound, type BatchCharge, Batches, leavesOpen, lookAt } from './batches.js';
+import { BatchBound, type BatchCharge, Batches, lookAt } from './batches.js';
 import { isObject, type Json, list, number, parsed } from './json.js';
 import { linesOf } from './lines.js';
 import { UnboundedCallError } from './measure.js';
@@ -54,7 +54,7 @@ export class OpenAIBatches implements BatchRequests {
     return {
       body: { ...body, metadata: { ...metadata, [HOLD]: held.id } },
       async answered(response) {
-        if (!response.ok && !leavesOpen(response.status)) await held.release();
+        await held.answered(response);
         return response;
       },
       failed: (error) => held.failed(error),
