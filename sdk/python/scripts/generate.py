@@ -43,6 +43,7 @@ NAMED = {
     "POST /v1/jobs/bulk": "jobs.enqueue_many",
     "POST /v1/jobs/cancel": "jobs.cancel_many",
     "POST /v1/jobs/edit": "jobs.edit_many",
+    "POST /v1/jobs/erase": "jobs.erase_many",
     "POST /v1/jobs/retry": "jobs.retry_many",
     "POST /v1/holds": "holds.place",
     "DELETE /v1/grants/{id}": "grants.revoke",

@@ -113,7 +113,11 @@ impl Owner {
             "/v1/holds" => id(admin("POST", place, json!({ "charges": charges, "ttl_ms": LONG_MS })).await),
             "/v1/grants" => {
                 let body = json!({ "purpose": "p", "subject": "s", "payload": "secret", "ttl_ms": LONG_MS });
-                id(admin("POST", place, body).await)
+                let grant = id(admin("POST", place, body).await);
+                if act == "erase" {
+                    admin("DELETE", &format!("{place}/{grant}"), Value::Null).await;
+                }
+                grant
             }
             "/v1/jobs" => {
                 let job = id(admin("POST", place, json!({ "queue": name, "kind": "k", "payload": 1 })).await);

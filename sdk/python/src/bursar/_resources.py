@@ -210,6 +210,10 @@ class GrantsCalls:
     def get(id: str, /) -> Call[models.GrantAnswer]:
         return Call("GET", path("v1", "grants", id))
 
+    @staticmethod
+    def erase(id: str, /, **body: Unpack[models.ReasonBody]) -> Call[None]:
+        return Call("POST", path("v1", "grants", id, "erase"), body=body)
+
 
 class HoldsCalls:
     """Builds the calls of `holds`."""
@@ -312,6 +316,10 @@ class JobsCalls:
         return Call("POST", path("v1", "jobs", "edit"), body=body)
 
     @staticmethod
+    def erase_many(**body: Unpack[models.SelectionBody]) -> Call[models.ActedAnswer]:
+        return Call("POST", path("v1", "jobs", "erase"), body=body)
+
+    @staticmethod
     def retry_many(**body: Unpack[models.SelectionBody]) -> Call[models.ActedAnswer]:
         return Call("POST", path("v1", "jobs", "retry"), body=body)
 
@@ -334,6 +342,10 @@ class JobsCalls:
     @staticmethod
     def discard(id: str, /, **body: Unpack[models.ReasonBody]) -> Call[models.FinishedAnswer]:
         return Call("POST", path("v1", "jobs", id, "discard"), body=body)
+
+    @staticmethod
+    def erase(id: str, /, **body: Unpack[models.ReasonBody]) -> Call[models.FinishedAnswer]:
+        return Call("POST", path("v1", "jobs", id, "erase"), body=body)
 
     @staticmethod
     def events(id: str, /, *, cursor: str | None = None, limit: int | None = None) -> Call[models.PageOfEventAnswer]:
@@ -1089,6 +1101,10 @@ class Grants:
         """Get a grant, without its token."""
         return self._sender.send(GrantsCalls.get(id))
 
+    def erase(self, id: str, /, **body: Unpack[models.ReasonBody]) -> None:
+        """Erase the payload of a grant that can no longer be redeemed."""
+        return self._sender.send(GrantsCalls.erase(id, **body))
+
 
 class AsyncGrants:
     """The calls of `grants`."""
@@ -1119,6 +1135,10 @@ class AsyncGrants:
     async def get(self, id: str, /) -> models.GrantAnswer:
         """Get a grant, without its token."""
         return await self._sender.send(GrantsCalls.get(id))
+
+    async def erase(self, id: str, /, **body: Unpack[models.ReasonBody]) -> None:
+        """Erase the payload of a grant that can no longer be redeemed."""
+        return await self._sender.send(GrantsCalls.erase(id, **body))
 
 
 class Holds:
@@ -1314,6 +1334,10 @@ class Jobs:
         """Change the priority or delay of many waiting jobs, by id or by filter."""
         return self._sender.send(JobsCalls.edit_many(**body))
 
+    def erase_many(self, **body: Unpack[models.SelectionBody]) -> models.ActedAnswer:
+        """Erase the payloads and results of many ended jobs, by id or by filter."""
+        return self._sender.send(JobsCalls.erase_many(**body))
+
     def retry_many(self, **body: Unpack[models.SelectionBody]) -> models.ActedAnswer:
         """Retry many jobs, by id or by filter."""
         return self._sender.send(JobsCalls.retry_many(**body))
@@ -1337,6 +1361,10 @@ class Jobs:
     def discard(self, id: str, /, **body: Unpack[models.ReasonBody]) -> models.FinishedAnswer:
         """Discard a dead job."""
         return self._sender.send(JobsCalls.discard(id, **body))
+
+    def erase(self, id: str, /, **body: Unpack[models.ReasonBody]) -> models.FinishedAnswer:
+        """Erase the payload and the result of an ended job."""
+        return self._sender.send(JobsCalls.erase(id, **body))
 
     def events(self, id: str, /, *, cursor: str | None = None, limit: int | None = None) -> models.PageOfEventAnswer:
         """List a job's events, newest first."""
@@ -1454,6 +1482,10 @@ class AsyncJobs:
         """Change the priority or delay of many waiting jobs, by id or by filter."""
         return await self._sender.send(JobsCalls.edit_many(**body))
 
+    async def erase_many(self, **body: Unpack[models.SelectionBody]) -> models.ActedAnswer:
+        """Erase the payloads and results of many ended jobs, by id or by filter."""
+        return await self._sender.send(JobsCalls.erase_many(**body))
+
     async def retry_many(self, **body: Unpack[models.SelectionBody]) -> models.ActedAnswer:
         """Retry many jobs, by id or by filter."""
         return await self._sender.send(JobsCalls.retry_many(**body))
@@ -1477,6 +1509,10 @@ class AsyncJobs:
     async def discard(self, id: str, /, **body: Unpack[models.ReasonBody]) -> models.FinishedAnswer:
         """Discard a dead job."""
         return await self._sender.send(JobsCalls.discard(id, **body))
+
+    async def erase(self, id: str, /, **body: Unpack[models.ReasonBody]) -> models.FinishedAnswer:
+        """Erase the payload and the result of an ended job."""
+        return await self._sender.send(JobsCalls.erase(id, **body))
 
     async def events(
         self, id: str, /, *, cursor: str | None = None, limit: int | None = None

@@ -2412,7 +2412,7 @@ ItemAnswerOfBeatenAnswer: TypeAlias = Union[BeatenAnswer, ItemAnswerOfBeatenAnsw
 ItemAnswerOfFinishedAnswer: TypeAlias = Union[FinishedAnswer, ItemAnswerOfFinishedAnswerProblem]
 """The answer to the report on one job: its result, or the problem."""
 
-JobAct: TypeAlias = Literal["retry", "cancel", "discard"]
+JobAct: TypeAlias = Literal["retry", "cancel", "discard", "erase"]
 """An action that a caller can perform on a job without saying more."""
 
 JobState: TypeAlias = Literal["scheduled", "queued", "awaiting_budget", "leased", "succeeded", "cancelled", "dead"]

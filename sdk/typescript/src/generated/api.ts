@@ -705,6 +705,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/grants/{id}/erase": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Erase the payload of a grant that can no longer be redeemed */
+        post: operations["post_grants_id_erase"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/held": {
         parameters: {
             query?: never;
@@ -908,6 +925,23 @@ export interface paths {
         put?: never;
         /** Change the priority or delay of many waiting jobs, by id or by filter */
         post: operations["post_jobs_edit"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/jobs/erase": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Erase the payloads and results of many ended jobs, by id or by filter */
+        post: operations["post_jobs_erase"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1134,6 +1168,23 @@ export interface paths {
         put?: never;
         /** Discard a dead job */
         post: operations["post_jobs_id_discard"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/jobs/{id}/erase": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Erase the payload and the result of an ended job */
+        post: operations["post_jobs_id_erase"];
         delete?: never;
         options?: never;
         head?: never;
@@ -3086,7 +3137,7 @@ export interface components {
             items: components["schemas"]["SnoozeItem"][];
         };
         /** @description An action that a caller can perform on a job without saying more. */
-        JobAct: "retry" | "cancel" | "discard";
+        JobAct: "retry" | "cancel" | "discard" | "erase";
         /** @description The current state of a job. */
         JobAnswer: {
             /**
@@ -7786,6 +7837,59 @@ export interface operations {
             504: components["responses"]["504"];
         };
     };
+    post_grants_id_erase: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Operators only: the tenant to act for
+                 * @example acme
+                 */
+                "Bursar-Tenant"?: string;
+                /**
+                 * @description Key of this request: a retry with the same key returns the first answer and changes nothing
+                 * @example order-7
+                 */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @example grant_01j9zq3v4w5x6y7z8abcdefghj */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "reason": "the customer asked for it"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ReasonBody"];
+            };
+        };
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            429: components["responses"]["429"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            504: components["responses"]["504"];
+        };
+    };
     get_held: {
         parameters: {
             query?: {
@@ -8546,6 +8650,60 @@ export interface operations {
             504: components["responses"]["504"];
         };
     };
+    post_jobs_erase: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Operators only: the tenant to act for
+                 * @example acme
+                 */
+                "Bursar-Tenant"?: string;
+                /**
+                 * @description Key of this request: a retry with the same key returns the first answer and changes nothing
+                 * @example order-7
+                 */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "filter": {
+                 *         "tag": "customer:7"
+                 *       },
+                 *       "reason": "the customer asked for it"
+                 *     }
+                 */
+                "application/json": components["schemas"]["SelectionBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ActedAnswer"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            429: components["responses"]["429"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            504: components["responses"]["504"];
+        };
+    };
     post_jobs_fail: {
         parameters: {
             query?: never;
@@ -9187,6 +9345,61 @@ export interface operations {
                 /**
                  * @example {
                  *       "reason": "too late"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ReasonBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FinishedAnswer"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            429: components["responses"]["429"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            504: components["responses"]["504"];
+        };
+    };
+    post_jobs_id_erase: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Operators only: the tenant to act for
+                 * @example acme
+                 */
+                "Bursar-Tenant"?: string;
+                /**
+                 * @description Key of this request: a retry with the same key returns the first answer and changes nothing
+                 * @example order-7
+                 */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @example job_01j9zq3v4w5x6y7z8abcdefghj */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "reason": "the customer asked for it"
                  *     }
                  */
                 "application/json": components["schemas"]["ReasonBody"];
