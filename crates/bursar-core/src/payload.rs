@@ -53,11 +53,21 @@ impl Payload {
         Payload(SmolStr::new_static(ERASED))
     }
 
-    /// Overwrites it, unless it is `null`.
-    pub(crate) fn erase(&mut self) {
-        if *self != Payload::default() {
+    /// Overwrites it, unless it is `null`. Returns whether that changes it.
+    pub(crate) fn erase(&mut self) -> bool {
+        let changes = *self != Payload::default() && !self.is_erased();
+        if changes {
             *self = Payload::erased();
         }
+        changes
+    }
+
+    /// Refuses the markers: callers would take such a payload for one that is stored elsewhere or was erased.
+    pub(crate) fn check(&self, field: &'static str) -> Result<(), Invalid> {
+        if self.is_elsewhere() || self.is_erased() {
+            return Err(Invalid::new(field, format!("is {}, which marks a payload that is not here", self.as_str())));
+        }
+        Ok(())
     }
 
     /// Returns whether it was erased.

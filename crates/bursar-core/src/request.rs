@@ -565,6 +565,7 @@ impl Mint {
             return check_ttl("expires_in_ms", self.ttl.min(GRANT_TTL_MAX), GRANT_TTL_MAX);
         }
         self.purpose.check_own()?;
+        self.payload.check("payload")?;
         check_ttl("ttl_ms", self.ttl, GRANT_TTL_MAX)
     }
 }

@@ -1,7 +1,10 @@
 //! Erasing payloads. The event comes first: from then on the row of the job or grant has no payload, also after a rebuild. Then the bytes that
 //! were recorded before are deleted and overwritten. A process may end between the two, so erasing again does the second step again.
 
-use bursar_core::event::Stream;
+use std::collections::{BTreeSet, HashMap};
+
+use bursar_core::answer::Answer;
+use bursar_core::event::{Links, Stream};
 use bursar_core::id::BatchId;
 use bursar_core::name::Tenant;
 use bursar_core::refusal::Invalid;
@@ -19,37 +22,66 @@ pub(crate) fn refuse(request: &Request) -> Result<(), Invalid> {
     Err(Invalid::new("erase", "needs a transaction of its own: call `jobs().erase` or `grants().erase`"))
 }
 
-/// Deletes and overwrites what is recorded of payloads that were erased.
-pub(crate) async fn overwrite(store: &dyn Store, tenant: &Tenant, streams: &[Stream]) -> Result<(), StoreError> {
-    for stream in streams {
-        let Some(last) = last_of_erased(store, tenant, stream).await? else { continue };
-        let rows = rows_of(store, stream, last).await?;
-        for rows in rows.chunks(ROWS) {
-            store.erase_payloads(stream, rows).await?;
+/// The rows of the journal that have to be overwritten after a request that erases.
+pub(crate) struct Erasure<'a> {
+    store: &'a dyn Store,
+    tenant: Tenant,
+    of: Vec<Stream>,
+    /// The links of the rows that were found. Jobs that were enqueued together share a row.
+    rows: HashMap<BatchId, Links>,
+}
+
+impl<'a> Erasure<'a> {
+    /// Finds the rows before the request is executed, because afterwards a job may be deleted at any time. Returns `None` if the request
+    /// erases nothing. Fails if this instance cannot overwrite rows.
+    pub(crate) async fn prepare(store: &'a dyn Store, request: &Request) -> Result<Option<Erasure<'a>>, StoreError> {
+        let of = request.op.erases();
+        if of.is_empty() || request.dry_run {
+            return Ok(None);
         }
+        store.check_can_erase().await?;
+        let mut erasure = Erasure { store, tenant: request.context.tenant.clone(), of, rows: HashMap::new() };
+        erasure.find_rows().await?;
+        Ok(Some(erasure))
     }
-    Ok(())
-}
 
-/// Returns the last transaction of a job or a grant, if its payload was erased.
-async fn last_of_erased(store: &dyn Store, tenant: &Tenant, stream: &Stream) -> Result<Option<BatchId>, StoreError> {
-    let (payload, last) = match stream {
-        Stream::Job(id) => store.job(tenant, *id).await?.map(|job| (job.payload, job.last)),
-        Stream::Grant(id) => store.grant(tenant, *id).await?.map(|grant| (grant.payload, grant.last)),
-        _ => None,
+    /// Deletes and overwrites what is recorded of the payloads that the request erased.
+    pub(crate) async fn overwrite(mut self, answer: &Answer) -> Result<(), StoreError> {
+        // The answer to an earlier request with the same key may name other jobs.
+        if let Answer::Acted { each, .. } = answer {
+            self.of = each.iter().flatten().map(|done| Stream::Job(done.job)).collect();
+        }
+        self.find_rows().await?;
+        let rows: BTreeSet<BatchId> = self.rows.into_keys().collect();
+        let rows: Vec<BatchId> = rows.into_iter().collect();
+        // Payloads that are stored apart are deleted even if all rows are archived.
+        self.store.erase_payloads(&self.of, &rows[..rows.len().min(ROWS)]).await?;
+        for rows in rows.chunks(ROWS).skip(1) {
+            self.store.erase_payloads(&self.of, rows).await?;
+        }
+        Ok(())
     }
-    .unzip();
-    Ok(last.flatten().filter(|_| payload.is_some_and(|payload| payload.is_erased())))
-}
 
-/// Returns the rows of a stream that are in the table, the last one first. Archived rows have no payloads.
-async fn rows_of(store: &dyn Store, stream: &Stream, last: BatchId) -> Result<Vec<BatchId>, StoreError> {
-    let (mut rows, mut next) = (Vec::new(), Some(last));
-    while let Some(id) = next
-        && let Some(row) = store.batch(id).await?
-    {
-        rows.push(id);
-        next = row.batch.prev.get(stream);
+    /// Adds the rows of the jobs and grants that are in the table. Archived rows have no payloads.
+    async fn find_rows(&mut self) -> Result<(), StoreError> {
+        for stream in &self.of {
+            let mut next = self.last_row(stream).await?;
+            while let Some(id) = next {
+                if !self.rows.contains_key(&id) {
+                    let Some(row) = self.store.batch(id).await? else { break };
+                    self.rows.insert(id, row.batch.prev);
+                }
+                next = self.rows[&id].get(stream);
+            }
+        }
+        Ok(())
     }
-    Ok(rows)
+
+    async fn last_row(&self, stream: &Stream) -> Result<Option<BatchId>, StoreError> {
+        Ok(match stream {
+            Stream::Job(id) => self.store.job(&self.tenant, *id).await?.and_then(|job| job.last),
+            Stream::Grant(id) => self.store.grant(&self.tenant, *id).await?.and_then(|grant| grant.last),
+            _ => None,
+        })
+    }
 }

@@ -423,7 +423,10 @@ impl Job {
         if !Mutant::KeepErased.on() {
             self.payload = Payload::erased();
         }
-        self.life.result.erase();
+        // A result that was archived and deleted is not there when the journal is replayed.
+        if self.life.state == JobState::Succeeded {
+            self.life.result = Payload::erased();
+        }
         self.life.checkpoint = None;
         self.life.progress = None;
     }

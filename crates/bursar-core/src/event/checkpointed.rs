@@ -29,10 +29,10 @@ pub struct CheckpointedJob {
 }
 
 impl CheckpointedJob {
-    /// Overwrites what the worker reported.
-    pub(super) fn erase(&mut self) {
-        self.checkpoint.erase();
-        self.data.erase();
-        self.message = None;
+    /// Overwrites what the worker reported. Returns whether that changes it.
+    pub(super) fn erase(&mut self) -> bool {
+        let message = self.message.take().is_some();
+        let (checkpoint, data) = (self.checkpoint.erase(), self.data.erase());
+        message || checkpoint || data
     }
 }

@@ -61,8 +61,8 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Overwrites the payloads that entries recorded of a job or a grant. Returns whether there are any.
-    pub fn erase(entries: &mut [Entry], of: &Stream) -> bool {
+    /// Overwrites the payloads that entries recorded of jobs and grants. Returns whether that changes any.
+    pub fn erase(entries: &mut [Entry], of: &[Stream]) -> bool {
         let events = entries.iter_mut().flat_map(|entry| &mut entry.events);
         events.fold(false, |erased, recorded| recorded.e.erase(of) || erased)
     }

@@ -104,17 +104,21 @@ impl Event {
         }
     }
 
-    /// Overwrites the payload, result or checkpoint that it carries for a job or a grant. Returns whether it carries one.
-    pub(crate) fn erase(&mut self, stream: &Stream) -> bool {
-        match (self, stream) {
-            (Event::JobEnqueued { job, spec, .. }, Stream::Job(of)) if job == of => spec.payload = Payload::erased(),
-            (Event::JobSucceeded { job, result, .. }, Stream::Job(of)) if job == of => result.erase(),
-            (Event::JobCheckpointed(event), Stream::Job(of)) if event.job == *of => event.erase(),
-            (Event::GrantMinted { grant, payload, .. }, Stream::Grant(of)) if grant == of => {
-                *payload = Payload::erased();
-            }
+    /// Overwrites the payload, result or checkpoint that it carries, if it is of one of these jobs and grants. Returns whether that changes
+    /// it.
+    pub(crate) fn erase(&mut self, of: &[Stream]) -> bool {
+        let owner = match self {
+            Event::JobEnqueued { job, .. } | Event::JobSucceeded { job, .. } => Stream::Job(*job),
+            Event::JobCheckpointed(event) => Stream::Job(event.job),
+            Event::GrantMinted { grant, .. } => Stream::Grant(*grant),
             _ => return false,
+        };
+        if !of.contains(&owner) {
+            return false;
         }
-        true
+        match self {
+            Event::JobCheckpointed(event) => event.erase(),
+            other => other.payload_mut().is_some_and(|(_, payload)| payload.erase()),
+        }
     }
 }

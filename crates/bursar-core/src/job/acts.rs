@@ -66,7 +66,7 @@ impl JobAct {
             (JobAct::Cancel, _) => Effect::Changes,
             (JobAct::Discard, JobState::Dead) => Effect::Changes,
             (JobAct::Discard, _) => Effect::Refused("only dead jobs can be discarded"),
-            (JobAct::Erase, _) if job.payload.is_erased() => Effect::Nothing,
+            (JobAct::Erase, state) if state.is_final() && job.payload.is_erased() => Effect::Nothing,
             (JobAct::Erase, state) if state.is_final() || Mutant::EraseLive.on() => Effect::Changes,
             (JobAct::Erase, _) => Effect::Refused("it has not ended; cancel it first"),
         }

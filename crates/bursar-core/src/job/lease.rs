@@ -260,7 +260,8 @@ impl End {
                 retry_after.map_or(Ok(()), |span| check_delay("retry_after_ms", span))
             }
             End::Snooze { delay } => check_delay("delay_ms", *delay),
-            End::Complete { .. } | End::Return => Ok(()),
+            End::Complete { result, .. } => result.check("result"),
+            End::Return => Ok(()),
         }
     }
 }

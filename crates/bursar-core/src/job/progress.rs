@@ -58,6 +58,7 @@ impl Progress {
             let problem = format!("is {percent}; it must be from 0 to 100: how much of the job is done");
             return Err(Invalid::new("percent", problem));
         }
+        self.data.check("data")?;
         let bytes = self.message.as_ref().map_or(0, String::len) + self.data.as_str().len();
         if bytes > PROGRESS_BYTES_MAX {
             let problem = format!("has {bytes} bytes with its message; at most {PROGRESS_BYTES_MAX} are allowed");
@@ -70,7 +71,7 @@ impl Progress {
             );
             return Err(Invalid::new("checkpoint", problem));
         }
-        Ok(())
+        self.checkpoint.as_ref().map_or(Ok(()), |checkpoint| checkpoint.check("checkpoint"))
     }
 }
 

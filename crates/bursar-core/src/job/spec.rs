@@ -103,6 +103,8 @@ impl JobSpec {
             let most = crate::bounds::PAYLOAD_INLINE_BYTES;
             return Err(Invalid::new("metadata", format!("has more than {most} bytes: put it in the payload")));
         }
+        self.payload.check("payload")?;
+        self.metadata.check("metadata")?;
         check_blobs("blobs", &self.blobs)?;
         if self.payload_from_grant && redemptions == 0 {
             return Err(Invalid::new("payload_from_grant", "needs a redemption in the same command"));

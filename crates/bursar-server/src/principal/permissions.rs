@@ -63,6 +63,8 @@ actions! {
     CommandsRead = "commands.read"            [Y, Y, Y, Y, Y, N, N];
     /// Create and revoke grants.
     GrantsWrite = "grants.write"              [Y, Y, N, N, N, G, N];
+    /// Erase the payloads of grants.
+    GrantsErase = "grants.erase"              [Y, Y, N, N, N, N, N];
     /// Read grants, without their tokens.
     GrantsRead = "grants.read"                [Y, Y, N, N, Y, N, N];
     /// Enqueue jobs.
@@ -71,7 +73,7 @@ actions! {
     JobsRead = "jobs.read"                    [Y, Y, Y, Y, Y, N, N];
     /// Cancel a job.
     JobsCancel = "jobs.cancel"                [Y, Y, Y, N, N, G, N];
-    /// Retry, discard, move and edit jobs, one or many.
+    /// Retry, discard, move, edit and erase jobs, one or many.
     JobsOperate = "jobs.operate"              [Y, Y, N, N, N, N, N];
     /// Lease jobs and report on them.
     JobsWork = "jobs.work"                    [Y, Y, N, N, N, Y, N];

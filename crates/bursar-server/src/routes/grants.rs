@@ -37,7 +37,7 @@ pub(super) fn routes() -> Vec<Route> {
         Route::new(
             Method::POST,
             "/v1/grants/{id}/erase",
-            Action::GrantsWrite,
+            Action::GrantsErase,
             "Erase the payload of a grant that can no longer be redeemed",
             erase,
         )

@@ -312,7 +312,7 @@ impl Maintain for SimStore {
         not_simulated()
     }
 
-    async fn erase_payloads(&self, of: &Stream, rows: &[BatchId]) -> Result<bool, StoreError> {
+    async fn erase_payloads(&self, of: &[Stream], rows: &[BatchId]) -> Result<bool, StoreError> {
         Ok(self.world.state().tables.erase_payloads(of, rows))
     }
 

@@ -118,7 +118,7 @@ pub(super) async fn archived_rows_are_read_and_rebuilt_as_before(world: World) {
     assert_eq!(journal(&world).await.last().map(|row| row.position), Some(end + 1));
     world.act(Act::Cancel, &[large]).await;
     world.act(Act::Erase, &[large]).await;
-    assert!(world.store.erase_payloads(&Stream::Job(large), &[]).await.expect("works"));
+    assert!(world.store.erase_payloads(&[Stream::Job(large)], &[]).await.expect("works"));
     assert_eq!(rebuild(&world, &all).await, end + 3);
     assert_eq!(world.job(large).await.payload, Payload::erased());
 }

@@ -64,8 +64,8 @@ pub(super) async fn erased_payloads_of_a_job_are_nowhere(world: World) {
 
         // What was recorded before is still there, until it is overwritten.
         assert_eq!(journal(&world).await[..before.len()], before);
-        assert!(world.store.erase_payloads(&Stream::Job(id), &rows(&world).await).await.expect("works"));
-        assert!(!world.store.erase_payloads(&Stream::Job(JobId(7)), &rows(&world).await).await.expect("works"));
+        assert!(world.store.erase_payloads(&[Stream::Job(id)], &rows(&world).await).await.expect("works"));
+        assert!(!world.store.erase_payloads(&[Stream::Job(JobId(7))], &rows(&world).await).await.expect("works"));
         let after = journal(&world).await;
         assert_eq!(after.len(), before.len() + 1);
         let secrets: usize = after.iter().map(|(_, entries)| entries.matches("a secret").count()).sum();
@@ -79,7 +79,7 @@ pub(super) async fn erased_payloads_of_a_job_are_nowhere(world: World) {
 
         world.clock.advance(Span::from_days(1));
         world.act(Act::Forget, &[id, other]).await;
-        assert!(world.store.erase_payloads(&Stream::Job(other), &rows(&world).await).await.expect("works"));
+        assert!(world.store.erase_payloads(&[Stream::Job(other)], &rows(&world).await).await.expect("works"));
         let left = journal(&world).await.iter().filter(|(_, entries)| entries.contains("a secret")).count();
         assert_eq!(left, 0);
     }
@@ -112,7 +112,9 @@ pub(super) async fn what_is_in_use_is_not_erased(world: World) {
     for grant in [1, 2] {
         world.apply(erase(grant)).await;
         world.apply(erase(grant)).await;
-        assert!(world.store.erase_payloads(&Stream::Grant(GrantId(grant)), &rows(&world).await).await.expect("works"));
+        assert!(
+            world.store.erase_payloads(&[Stream::Grant(GrantId(grant))], &rows(&world).await).await.expect("works")
+        );
         let row = world.store.grant(&Tenant::built_in(), GrantId(grant)).await.expect("works").expect("it exists");
         assert_eq!(row.payload, Payload::erased());
     }
@@ -134,9 +136,9 @@ pub(super) async fn archived_rows_have_no_payloads(world: World) {
 
     // A payload that was erased meanwhile is not kept.
     world.act(Act::Erase, &[kept]).await;
-    assert!(world.store.erase_payloads(&Stream::Job(kept), &rows(&world).await).await.expect("works"));
+    assert!(world.store.erase_payloads(&[Stream::Job(kept)], &rows(&world).await).await.expect("works"));
     assert!(!world.store.keep_payloads(&stored, &payloads).await.expect("works"));
-    assert!(!world.store.erase_payloads(&Stream::Job(kept), &[]).await.expect("works"), "nothing was stored");
+    assert!(!world.store.erase_payloads(&[Stream::Job(kept)], &[]).await.expect("works"), "nothing was stored");
 
     let [kept, forgotten] = succeeded(&world, [json("a secret"), json("a secret")]).await;
     world.clock.advance(Span::from_days(1));
@@ -151,6 +153,9 @@ pub(super) async fn archived_rows_have_no_payloads(world: World) {
     let read: Vec<String> = read.iter().map(|row| to_json(&row.batch.entries)).collect();
     let of = |id: JobId| read.iter().filter(|entries| entries.contains(&id.to_string())).cloned().collect::<String>();
     assert!(of(kept).contains("\"a secret\""), "those of a job that exists are read as before");
-    assert!(!world.store.erase_payloads(&Stream::Job(forgotten), &[]).await.expect("works"), "deleted with their job");
-    assert!(world.store.erase_payloads(&Stream::Job(kept), &[]).await.expect("works"), "they can be erased");
+    assert!(
+        !world.store.erase_payloads(&[Stream::Job(forgotten)], &[]).await.expect("works"),
+        "deleted with their job"
+    );
+    assert!(world.store.erase_payloads(&[Stream::Job(kept)], &[]).await.expect("works"), "they can be erased");
 }

@@ -124,7 +124,7 @@ pub(super) async fn revoked_and_purged_grants_cannot_be_redeemed(world: World) {
     world.clock.advance(Span::from_days(1));
     world.apply(Op::PurgeGrants { grants: vec![GrantId(1), GrantId(2), GrantId(3)] }).await;
     assert_eq!(world.store.list_grants(&tenant, None, 10).await.expect("works"), []);
-    let left = world.store.erase_payloads(&Stream::Grant(GrantId(2)), &[]).await.expect("works");
+    let left = world.store.erase_payloads(&[Stream::Grant(GrantId(2))], &[]).await.expect("works");
     assert!(!left, "a purge deletes the payload");
     assert_eq!(fault(world.submit(redeem("upload", "session-7", &used)).await), GrantFault::Unknown);
     world.budget("room", &[limit(1, "day")]).await;

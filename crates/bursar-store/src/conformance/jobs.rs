@@ -261,7 +261,7 @@ pub(super) async fn large_payload_and_result_are_deleted_with_their_job(world: W
     assert_eq!(world.store.due_jobs(10).await.expect("works").ended, [(Tenant::built_in(), id)]);
     world.act(Act::Forget, &[id]).await;
     assert_eq!(world.store.job(&Tenant::built_in(), id).await.expect("works"), None);
-    assert!(!world.store.erase_payloads(&Stream::Job(id), &[]).await.expect("works"), "the payloads are deleted");
+    assert!(!world.store.erase_payloads(&[Stream::Job(id)], &[]).await.expect("works"), "the payloads are deleted");
     let anew = world.enqueue(vec![spec]).await[0];
     assert_ne!(anew, id, "its key is free");
     world.store.rebuild().await.expect("works");

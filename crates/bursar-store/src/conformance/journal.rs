@@ -111,7 +111,7 @@ pub(super) async fn large_payload_is_stored_outside_the_journal(world: World) {
     assert_eq!(read(made[0].id).await.as_str(), payload);
     world.store.rebuild().await.expect("works");
     assert_eq!(read(made[0].id).await.as_str(), payload);
-    let stored_apart = async |id: JobId| world.store.erase_payloads(&Stream::Job(id), &[]).await.expect("works");
+    let stored_apart = async |id: JobId| world.store.erase_payloads(&[Stream::Job(id)], &[]).await.expect("works");
     assert!(stored_apart(made[0].id).await);
     assert!(!stored_apart(made[1].id).await, "a small payload is stored in the journal");
     assert_eq!(read(made[1].id).await.as_str(), "1");

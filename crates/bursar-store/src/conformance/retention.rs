@@ -131,7 +131,7 @@ pub(super) async fn expired_grants_are_deleted_after_their_retention(world: Worl
     assert_eq!(fault(world.submit(redeem("upload", "session-7", &used)).await), GrantFault::Redeemed);
     world.clock.advance(secs(61));
     assert_eq!(forget().await, 2);
-    let left = world.store.erase_payloads(&Stream::Grant(GrantId(1)), &[]).await.expect("works");
+    let left = world.store.erase_payloads(&[Stream::Grant(GrantId(1))], &[]).await.expect("works");
     assert!(!left, "the payload is deleted too");
     assert_eq!(world.store.grant(&Tenant::built_in(), GrantId(2)).await.expect("works"), None);
     assert_eq!(fault(world.submit(redeem("upload", "session-7", &open)).await), GrantFault::Unknown);

@@ -134,9 +134,9 @@ impl Tables {
         Forgotten { count: old.len(), last: Some(tenant) }
     }
 
-    /// Deletes the payloads of a job or a grant, and overwrites those in rows of the journal. Returns whether there was anything.
-    pub fn erase_payloads(&mut self, of: &Stream, rows: &[BatchId]) -> bool {
-        let keys = of.payload_keys();
+    /// Deletes the payloads of jobs and grants, and overwrites those in rows of the journal. Returns whether there was anything.
+    pub fn erase_payloads(&mut self, of: &[Stream], rows: &[BatchId]) -> bool {
+        let keys: Vec<u128> = of.iter().flat_map(Stream::payload_keys).collect();
         let deleted = keys.iter().filter(|key| self.payloads.remove(key).is_some()).count() > 0;
         rows.iter().fold(deleted, |erased, row| self.journal.erase(*row, of) || erased)
     }

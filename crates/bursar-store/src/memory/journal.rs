@@ -41,8 +41,8 @@ impl Journal {
         &self.rows[self.rows.partition_point(|row| end(row) <= position.saturating_add(1))..]
     }
 
-    /// Overwrites the payloads of a job or a grant in a row. Returns whether there are any.
-    pub(super) fn erase(&mut self, row: BatchId, of: &Stream) -> bool {
+    /// Overwrites the payloads of jobs and grants in a row. Returns whether there are any.
+    pub(super) fn erase(&mut self, row: BatchId, of: &[Stream]) -> bool {
         let Some(row) = self.by_id.get(&row).map(|index| &mut self.rows[*index]) else { return false };
         let mut entries: Vec<Entry> = row.batch.entries.iter().map(|entry| (**entry).clone()).collect();
         let erased = Entry::erase(&mut entries, of);

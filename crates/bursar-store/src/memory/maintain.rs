@@ -95,7 +95,7 @@ impl Maintain for MemoryStore {
         Ok(tables.overdue(before, limit, &self.setup.rules))
     }
 
-    async fn erase_payloads(&self, of: &Stream, rows: &[BatchId]) -> Result<bool, StoreError> {
+    async fn erase_payloads(&self, of: &[Stream], rows: &[BatchId]) -> Result<bool, StoreError> {
         Ok(self.tables().erase_payloads(of, rows))
     }
 

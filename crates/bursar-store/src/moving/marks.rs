@@ -5,6 +5,8 @@
 //! | `moving` | the target | The move has not ended. The row `schema` is missing until then, so that no build opens the tables. |
 //! | `moved` | the source | Its contents are in another database. Triggers refuse every write. |
 //! | `moved_from` | the target | The move has ended. |
+//!
+//! The row `erasures` is no mark: it counts the transactions that overwrote rows of the journal, which a move reads as well.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +17,7 @@ pub(crate) const SCHEMA: &str = "schema";
 pub(crate) const MOVING: &str = "moving";
 pub(crate) const MOVED: &str = "moved";
 pub(crate) const MOVED_FROM: &str = "moved_from";
+pub(crate) const ERASURES: &str = "erasures";
 
 /// How the error of a trigger in a moved database begins. The place follows.
 const REFUSAL: &str = "bursar: this database was moved to ";
@@ -80,6 +83,8 @@ pub(crate) struct Marks {
     pub(crate) moving: Option<Moving>,
     pub(crate) moved: Option<Moved>,
     pub(crate) moved_from: Option<MovedFrom>,
+    /// How many transactions have overwritten rows of the journal.
+    pub(crate) erasures: u64,
 }
 
 impl Marks {
@@ -94,6 +99,7 @@ impl Marks {
                 MOVING => marks.moving = Some(from_json("mark of a move", &value)?),
                 MOVED => marks.moved = Some(from_json("mark of a move", &value)?),
                 MOVED_FROM => marks.moved_from = Some(from_json("mark of a move", &value)?),
+                ERASURES => marks.erasures = from_json("number of erasures", &value)?,
                 _ => {}
             }
         }

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::marks::{Marks, MovedFrom, Moving, Switch};
 use super::pass::{Changes, Passed, pass};
 use super::summary::{JournalDigest, summarize};
-use super::tables::{TABLES, Table};
+use super::tables::{JOURNAL, Row, TABLES, Table};
 use super::{MoveOptions, MovePlace, MoveProgress, MoveReport, MoveStep, Side, SourceLock, journal_row, refused};
 use crate::clock::SystemClock;
 use crate::error::StoreError;
@@ -82,6 +82,8 @@ struct Run<'a> {
     progress: &'a MoveProgress,
     /// The id with which this run claims the target.
     id: String,
+    /// Whether the next pass reads the whole journal, and not only rows that the target lacks.
+    whole_journal: bool,
     changed: u64,
     passes: u32,
 }
@@ -100,7 +102,8 @@ enum Beginning {
 impl Run<'_> {
     async fn begin(source: &dyn Side, target: &dyn Side, options: &MoveOptions) -> Result<MoveReport, StoreError> {
         let id = new_id(&options.setup);
-        let mut run = Run { source, target, progress: &options.progress, id, changed: 0, passes: 0 };
+        let mut run =
+            Run { source, target, progress: &options.progress, id, whole_journal: true, changed: 0, passes: 0 };
         let beginning = run.check().await?;
         if let Beginning::Ended = beginning {
             return run.compare(JournalDigests::default(), true).await;
@@ -164,7 +167,8 @@ impl Run<'_> {
     /// Fails if the journal of the target is not the beginning of that of the source.
     async fn check_prefix(&self) -> Result<(), StoreError> {
         let last = self.target.end_of_journal().await?.last_row;
-        if last == 0 || journal_row(self.source, last).await? == journal_row(self.target, last).await? {
+        let (source, target) = (journal_row(self.source, last).await?, journal_row(self.target, last).await?);
+        if last == 0 || source.map(without_events) == target.map(without_events) {
             return Ok(());
         }
         Err(refused(
@@ -194,6 +198,7 @@ impl Run<'_> {
 
     /// Copies a source in use, switches and ends the move.
     async fn follow(&mut self) -> Result<MoveReport, StoreError> {
+        let erasures = self.source.marks().await?.erasures;
         let (mut journals, mut before) = (JournalDigests::default(), u64::MAX);
         while self.passes < PASSES_MAX {
             let changed = self.pass().await?;
@@ -208,6 +213,10 @@ impl Run<'_> {
         let moved = self.source.switch(&self.target.place(), Switch::Moved).await?;
         let position = moved.map_or(0, |moved| moved.position.unsigned_abs());
         self.note(&MoveStep::Switched { position });
+        if self.source.marks().await?.erasures != erasures {
+            // Rows that were read before may have changed since.
+            (journals, self.whole_journal) = (JournalDigests::default(), true);
+        }
         self.finish(journals, Some(began)).await
     }
 
@@ -247,6 +256,7 @@ impl Run<'_> {
             self.note(&MoveStep::Copied { table: table.name, rows, changed: some });
             changed += some;
         }
+        self.whole_journal = false;
         self.passes += 1;
         self.changed += changed;
         self.note(&MoveStep::Passed { pass: self.passes, changed });
@@ -254,13 +264,14 @@ impl Run<'_> {
     }
 
     async fn pass_table(&self, table: &'static Table) -> Result<Passed, StoreError> {
-        let after = if table.is_journal() {
+        let mut after = 0;
+        if table.is_journal() {
             // Positions are assigned before the rows are read.
             self.source.end_of_journal().await?;
-            self.target.end_of_journal().await?.last_row
-        } else {
-            0
-        };
+            if !self.whole_journal {
+                after = self.target.end_of_journal().await?.last_row;
+            }
+        }
         let (source, target) = (self.source.read(table, after), self.target.read(table, after));
         let write = |changes: Changes| self.target.write(&self.id, table, changes);
         pass(table, source, target, write, |rows| self.note(&MoveStep::Copying { table: table.name, rows })).await
@@ -318,6 +329,14 @@ impl JournalDigests {
     async fn advance(&mut self, run: &Run<'_>) -> Result<(), StoreError> {
         tokio::try_join!(self.source.advance(run.source), self.target.advance(run.target)).map(drop)
     }
+}
+
+/// Returns a row of the journal without its events, whose payloads may have been erased.
+fn without_events(mut row: Row) -> Row {
+    if let Some(column) = JOURNAL.column("entries") {
+        row.remove(column);
+    }
+    row
 }
 
 fn sound(report: &MoveReport) -> bool {

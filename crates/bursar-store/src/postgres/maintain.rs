@@ -172,7 +172,11 @@ impl Maintain for PostgresStore {
         self.count_overdue(by, limit).await
     }
 
-    async fn erase_payloads(&self, of: &Stream, rows: &[BatchId]) -> Result<bool, StoreError> {
+    async fn check_can_erase(&self) -> Result<(), StoreError> {
+        self.check_reach(Reach::All)
+    }
+
+    async fn erase_payloads(&self, of: &[Stream], rows: &[BatchId]) -> Result<bool, StoreError> {
         self.erase(of, rows).await
     }
 

@@ -5,12 +5,13 @@
 //! for the result of a job. The payloads of rows that are archived are detached too, whatever their size. A detached payload is deleted with
 //! its job or grant; it then reads as `null`.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use bursar_core::event::{Entry, Stream};
 use bursar_core::id::{BatchId, JobId};
 use bursar_core::page::{PageFill, PageItem};
 use bursar_core::payload::Payload;
+use sqlx::AssertSqlSafe;
 use uuid::Uuid;
 
 use super::commit::configure_writer;
@@ -20,6 +21,7 @@ use super::wall::Reach;
 use super::{PostgresStore, READ_COMMITTED};
 use crate::codec::{PayloadRow, from_json, to_json};
 use crate::error::StoreError;
+use crate::moving::marks::ERASURES;
 use crate::segment::ArchivedRow;
 
 /// Loads detached payloads by their ids. Deleted ones are missing.
@@ -101,7 +103,6 @@ impl PostgresStore {
         rows: &[ArchivedRow],
         payloads: &[(u128, Payload)],
     ) -> Result<bool, StoreError> {
-        let keys: Vec<Uuid> = payloads.iter().map(|(key, _)| Uuid::from_u128(*key)).collect();
         let mut tx = self.begin(READ_COMMITTED, Reach::All).await?;
         configure_writer(tx.conn(), self.options.key_patience).await.map_err(store_error)?;
         // The lock lasts until the payloads are visible to a transaction that erases them.
@@ -116,39 +117,20 @@ impl PostgresStore {
         if unchanged.len() < rows.len() {
             return Ok(false);
         }
+        let owned = lock_owners(tx.conn(), payloads).await.map_err(store_error)?;
+        let owned = payloads.iter().filter(|(key, _)| owned.contains(&owner(*key)));
+        let (keys, data): (Vec<Uuid>, Vec<&str>) =
+            owned.map(|(key, payload)| (Uuid::from_u128(*key), payload.as_str())).unzip();
         let insert = "INSERT INTO bursar.payloads (id, data) SELECT * FROM unnest($1::uuid[], $2::text[])
             ON CONFLICT (id) DO NOTHING";
-        sqlx::query(insert)
-            .bind(&keys)
-            .bind(payloads.iter().map(|(_, payload)| payload.as_str()).collect::<Vec<_>>())
-            .execute(tx.conn())
-            .await
-            .map_err(store_error)?;
+        sqlx::query(insert).bind(keys).bind(data).execute(tx.conn()).await.map_err(store_error)?;
         tx.commit().await.map_err(commit_error)?;
-        self.delete_ownerless(&keys).await?;
         Ok(true)
     }
 
-    /// Deletes payloads without a job or a grant. A transaction that deletes a job also deletes its payloads, but only those that were
-    /// committed before. So this comes after the commit.
-    async fn delete_ownerless(&self, keys: &[Uuid]) -> Result<(), StoreError> {
-        let mut tx = self.begin(READ_COMMITTED, Reach::All).await?;
-        configure_writer(tx.conn(), self.options.key_patience).await.map_err(store_error)?;
-        let delete = "DELETE FROM bursar.payloads p
-            USING unnest($1::uuid[], $2::uuid[]) AS w(id, owner)
-            WHERE p.id = w.id
-            AND NOT EXISTS (SELECT 1 FROM bursar.jobs j WHERE j.id = w.owner)
-            AND NOT EXISTS (SELECT 1 FROM bursar.ended_jobs j WHERE j.id = w.owner)
-            AND NOT EXISTS (SELECT 1 FROM bursar.grants g WHERE g.id = w.owner)";
-        let owner = |key: &Uuid| Uuid::from_u128(JobId::of_payload_key(key.as_u128()).0);
-        let owners: Vec<Uuid> = keys.iter().map(owner).collect();
-        sqlx::query(delete).bind(keys).bind(owners).execute(tx.conn()).await.map_err(store_error)?;
-        tx.commit().await.map_err(commit_error)
-    }
-
-    /// Deletes the payloads of a job or a grant, and overwrites those in rows of the journal. Returns whether there was anything. It needs the
+    /// Deletes the payloads of jobs and grants, and overwrites those in rows of the journal. Returns whether there was anything. It needs the
     /// owner of the tables, because no other role may change the journal.
-    pub(super) async fn erase(&self, of: &Stream, rows: &[BatchId]) -> Result<bool, StoreError> {
+    pub(super) async fn erase(&self, of: &[Stream], rows: &[BatchId]) -> Result<bool, StoreError> {
         let mut tx = self.begin(READ_COMMITTED, Reach::All).await?;
         configure_writer(tx.conn(), self.options.key_patience).await.map_err(store_error)?;
         // Rows first: a transaction that detaches their payloads for the archive locks them too.
@@ -156,19 +138,43 @@ impl PostgresStore {
         let ids: Vec<Uuid> = rows.iter().map(|row| Uuid::from_u128(row.0)).collect();
         let found: Vec<(Uuid, String)> =
             sqlx::query_as(select).bind(ids).fetch_all(tx.conn()).await.map_err(store_error)?;
-        let mut erased = false;
+        let mut overwritten = false;
         for (id, entries) in found {
             let mut entries: Vec<Entry> = from_json("journal row", &entries)?;
             if Entry::erase(&mut entries, of) {
                 let update = "UPDATE bursar.journal SET entries = $2 WHERE id = $1";
                 sqlx::query(update).bind(id).bind(to_json(&entries)).execute(tx.conn()).await.map_err(store_error)?;
-                erased = true;
+                overwritten = true;
             }
         }
-        let keys: Vec<Uuid> = of.payload_keys().into_iter().map(Uuid::from_u128).collect();
+        if overwritten {
+            let count = "INSERT INTO bursar.meta AS m (key, value) VALUES ($1, '1')
+                ON CONFLICT (key) DO UPDATE SET value = (m.value::bigint + 1)::text";
+            sqlx::query(count).bind(ERASURES).execute(tx.conn()).await.map_err(store_error)?;
+        }
+        let keys: Vec<Uuid> = of.iter().flat_map(Stream::payload_keys).map(Uuid::from_u128).collect();
         let delete = sqlx::query("DELETE FROM bursar.payloads WHERE id = ANY ($1)").bind(keys);
         let deleted = delete.execute(tx.conn()).await.map_err(store_error)?;
         tx.commit().await.map_err(commit_error)?;
-        Ok(erased || deleted.rows_affected() > 0)
+        Ok(overwritten || deleted.rows_affected() > 0)
     }
+}
+
+/// Returns the id of the job or the grant of a payload.
+fn owner(key: u128) -> Uuid {
+    Uuid::from_u128(JobId::of_payload_key(key).0)
+}
+
+/// Locks the jobs and grants of payloads that exist, and returns their ids. They cannot be deleted before the end of the transaction, and a
+/// transaction that deletes them later sees their payloads.
+async fn lock_owners(conn: &mut Conn<'_>, payloads: &[(u128, Payload)]) -> Result<BTreeSet<Uuid>, sqlx::Error> {
+    let wanted: Vec<Uuid> = payloads.iter().map(|(key, _)| owner(*key)).collect::<BTreeSet<_>>().into_iter().collect();
+    let mut found = BTreeSet::new();
+    // Each statement sees what was committed before it. So a job is found that ends, or is retried, meanwhile.
+    for table in ["jobs", "ended_jobs", "jobs", "grants"] {
+        let lock = format!("SELECT id FROM bursar.{table} WHERE id = ANY ($1) ORDER BY id FOR KEY SHARE");
+        let ids: Vec<Uuid> = sqlx::query_scalar(AssertSqlSafe(lock)).bind(&wanted).fetch_all(&mut *conn).await?;
+        found.extend(ids);
+    }
+    Ok(found)
 }

@@ -268,7 +268,7 @@ impl PostgresStore {
     }
 
     /// Only the owner sees all rows.
-    fn check_reach(&self, reach: Reach<'_>) -> Result<(), StoreError> {
+    pub(super) fn check_reach(&self, reach: Reach<'_>) -> Result<(), StoreError> {
         if !matches!(reach, Reach::All) || self.wall.owner || !self.wall.stands {
             return Ok(());
         }

@@ -73,6 +73,8 @@ pub(super) fn configure(conn: &Connection) -> Result<(), StoreError> {
     conn.set_prepared_statement_cache_capacity(64);
     // SQLite then reports a page with overlapping cells as damaged instead of reading it.
     conn.pragma_update(None, "cell_size_check", true).map_err(store_error)?;
+    // Deleted bytes, also those of payloads that are erased, would stay in free space of the file until something else is written there.
+    conn.query_row("PRAGMA secure_delete = ON", [], |_| Ok(())).map_err(store_error)?;
     conn.busy_timeout(BUSY_TIMEOUT).map_err(store_error)
 }
 

@@ -138,8 +138,8 @@ impl Maintain for SqliteStore {
         self.in_snapshot(move |shared, conn| forget::overdue(shared, conn, shared.clock.now().before(by), limit)).await
     }
 
-    async fn erase_payloads(&self, of: &Stream, rows: &[BatchId]) -> Result<bool, StoreError> {
-        let (of, rows) = (of.clone(), rows.to_vec());
+    async fn erase_payloads(&self, of: &[Stream], rows: &[BatchId]) -> Result<bool, StoreError> {
+        let (of, rows) = (of.to_vec(), rows.to_vec());
         let work = move |_: &Shared, conn: &Connection| payloads::erase(conn, &of, &rows);
         self.writer()?.call(move |writer| writer.transaction(work)).await
     }

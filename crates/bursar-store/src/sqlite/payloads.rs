@@ -9,6 +9,7 @@ use super::error::store_error;
 use super::rows::id;
 use crate::codec::{from_json, to_json};
 use crate::error::StoreError;
+use crate::moving::marks::ERASURES;
 use crate::segment::ArchivedRow;
 
 const OWNERS: [&str; 3] = ["bursar_jobs", "bursar_ended_jobs", "bursar_grants"];
@@ -31,21 +32,12 @@ pub(super) fn keep(conn: &Connection, rows: &[ArchivedRow], payloads: &[(u128, P
     Ok(true)
 }
 
-/// Deletes the payloads of a job or a grant, and overwrites those in rows of the journal. Returns whether there was anything.
-pub(super) fn erase(conn: &Connection, of: &Stream, rows: &[BatchId]) -> Result<bool, StoreError> {
-    // Without it, deleted bytes stay in free space of the file until something else is written there.
-    let zero_freed_space = |on: bool| conn.query_row(&format!("PRAGMA secure_delete = {on}"), [], |_| Ok(()));
-    zero_freed_space(true).map_err(store_error)?;
-    let erased = erase_rows(conn, of, rows);
-    zero_freed_space(false).map_err(store_error)?;
-    erased
-}
-
-fn erase_rows(conn: &Connection, of: &Stream, rows: &[BatchId]) -> Result<bool, StoreError> {
-    let mut erased = false;
-    for key in of.payload_keys() {
+/// Deletes the payloads of jobs and grants, and overwrites those in rows of the journal. Returns whether there was anything.
+pub(super) fn erase(conn: &Connection, of: &[Stream], rows: &[BatchId]) -> Result<bool, StoreError> {
+    let (mut deleted, mut overwritten) = (false, false);
+    for key in of.iter().flat_map(Stream::payload_keys) {
         let delete = "DELETE FROM bursar_payloads WHERE id = ?1";
-        erased |= conn.execute(delete, [id(key)]).map_err(store_error)? > 0;
+        deleted |= conn.execute(delete, [id(key)]).map_err(store_error)? > 0;
     }
     for row in rows {
         let Some(stored) = entries(conn, *row)? else { continue };
@@ -53,10 +45,15 @@ fn erase_rows(conn: &Connection, of: &Stream, rows: &[BatchId]) -> Result<bool, 
         if Entry::erase(&mut recorded, of) {
             let update = "UPDATE bursar_journal SET entries = ?2 WHERE position = ?1";
             conn.execute(update, params![position(*row), to_json(&recorded)]).map_err(store_error)?;
-            erased = true;
+            overwritten = true;
         }
     }
-    Ok(erased)
+    if overwritten {
+        let count = "INSERT INTO bursar_meta (key, value) VALUES (?1, '1')
+            ON CONFLICT DO UPDATE SET value = CAST(value + 1 AS TEXT)";
+        conn.execute(count, [ERASURES]).map_err(store_error)?;
+    }
+    Ok(deleted || overwritten)
 }
 
 /// Returns the entries of a row as they are stored, unless the row is archived.

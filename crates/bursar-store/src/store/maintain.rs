@@ -57,9 +57,13 @@ pub trait Maintain: Send + Sync + 'static {
     /// Counts rows that should have been deleted at least `by` ago: at most `limit` idempotency keys and ended jobs, and those among the
     /// `limit` oldest holds and grants. Holds that belonged to a job or a blob are not counted.
     async fn overdue(&self, by: Span, limit: usize) -> Result<Overdue, StoreError>;
-    /// Deletes the payloads of a job or a grant that are stored apart from the journal, and overwrites those in rows of the journal. Rows
-    /// that are not in the table are left out. Returns whether there was anything. The caller has checked whose the job or grant is.
-    async fn erase_payloads(&self, of: &Stream, rows: &[BatchId]) -> Result<bool, StoreError>;
+    /// Fails if this connection may not change rows of the journal, which [`Maintain::erase_payloads`] does.
+    async fn check_can_erase(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+    /// Deletes the payloads of jobs and grants that are stored apart from the journal, and overwrites those in rows of the journal. Rows
+    /// that are not in the table are left out. Returns whether there was anything. The caller has checked whose jobs and grants they are.
+    async fn erase_payloads(&self, of: &[Stream], rows: &[BatchId]) -> Result<bool, StoreError>;
 
     /// Checks that the balances equal the sums of holds and postings.
     async fn verify(&self) -> Result<Report, StoreError>;

@@ -197,6 +197,7 @@ async fn an_ordinary_owner_can_be_forced_and_a_login_of_the_role_owns_nothing() 
     }
     assert_eq!(owner.verify().await.unwrap().violations, Vec::<String>::new());
     owner.rebuild().await.unwrap();
+    owner.check_can_erase().await.unwrap();
     let mut plain = PgConnection::connect(&login("owner")).await.unwrap();
     assert_eq!(count(&mut plain, "scopes").await, 0, "the owner sees nothing without naming tenants");
 
@@ -204,7 +205,7 @@ async fn an_ordinary_owner_can_be_forced_and_a_login_of_the_role_owns_nothing() 
     done(one(&server, &held("new")).await);
     assert!(server.scope(&scope_key("new")).await.unwrap().is_some());
     assert!(server.list_journal(0, 10).await.unwrap().len() > 1);
-    for refused in [server.verify().await.err(), server.rebuild().await.err()] {
+    for refused in [server.verify().await.err(), server.rebuild().await.err(), server.check_can_erase().await.err()] {
         let refused = refused.unwrap();
         assert!(refused.to_string().contains("does not own the tables"), "{refused}");
     }

@@ -31,7 +31,7 @@ use crate::api::queues::Queues;
 use crate::api::schedules::Schedules;
 use crate::archive::{self, ArchiveOptions, JournalReader};
 use crate::engine::{Counters, Engine, EngineOptions, Vitals};
-use crate::erasure;
+use crate::erasure::Erasure;
 use crate::error::Error;
 use crate::ids::RandomIds;
 use crate::maintenance::{self, Removed, RemovedCounts, Swept, Tended};
@@ -172,13 +172,11 @@ impl Bursar {
 
     /// Executes a request in the context that it carries. Returns when it is durable. A refused request changes nothing.
     pub async fn request(&self, request: Request) -> Result<Outcome, Error> {
-        let erased = request.op.erases();
-        if erased.is_empty() {
+        let Some(erasure) = Erasure::prepare(&*self.inner.store, &request).await? else {
             return self.inner.engine.submit(request).await;
-        }
-        let tenant = request.context.tenant.clone();
+        };
         let outcome = self.inner.engine.submit(request).await?;
-        erasure::overwrite(&*self.inner.store, &tenant, &erased).await?;
+        erasure.overwrite(&outcome.answer).await?;
         Ok(outcome)
     }
 

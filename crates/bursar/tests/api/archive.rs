@@ -187,7 +187,7 @@ async fn a_database_is_rebuilt_from_its_archive_and_the_rest(place: Place) {
 }
 
 /// A future that is dropped after it was pending some times, as if its process had ended.
-struct Killed<F>(Pin<Box<F>>, usize);
+pub(crate) struct Killed<F>(pub(crate) Pin<Box<F>>, pub(crate) usize);
 
 impl<F: Future> Future for Killed<F> {
     type Output = Option<F::Output>;

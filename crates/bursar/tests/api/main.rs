@@ -4,6 +4,7 @@
 
 mod archive;
 mod context;
+mod erasure;
 mod grants;
 mod growth;
 mod held;

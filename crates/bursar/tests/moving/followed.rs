@@ -3,15 +3,20 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
-use bursar::{Bursar, Error, MoveStep};
+use bursar::{Bursar, Error, JobId, JobSpec, MoveStep, Payload};
+use tokio::runtime::Handle;
+use tokio::task::block_in_place;
 
-use crate::kept::fill;
-use crate::place::{Place, complete, define, from_both_engines, quiet};
+use crate::kept::{fill, job, lease};
+use crate::place::{Place, complete, define, from_both_engines, quiet, relocate};
+use crate::refused::stopped;
 
 from_both_engines! {
     no_acknowledged_write_is_lost,
     a_switch_can_be_taken_back,
     a_used_target_keeps_its_writes,
+    what_is_erased_during_a_move_is_not_in_the_target,
+    a_move_is_resumed_after_an_erasure,
 }
 
 /// Posts one unit at a time until that fails, and returns how many posts were acknowledged, and the error.
@@ -103,4 +108,51 @@ async fn a_used_target_keeps_its_writes(from: Place) {
     let bursar = back.open().await;
     assert_eq!(bursar.ledger().budget("team").await.unwrap().unwrap().balances[0].posted, 7);
     bursar.close().await;
+}
+
+/// Enqueues a job with a secret in its payload, and completes it with a secret in its result.
+async fn succeed(bursar: &Bursar) -> JobId {
+    let secret = || Payload::of(&"a secret").unwrap();
+    let job = bursar.jobs().enqueue(JobSpec { payload: secret(), ..job("q", "work") }).await.unwrap().id;
+    let leased = lease(bursar, "q").await;
+    bursar.jobs().complete(job, leased.life.fence, secret(), None).await.unwrap();
+    job
+}
+
+/// Returns how many events of a database have a secret.
+async fn secrets(place: &Place) -> usize {
+    let bursar = place.open().await;
+    let (events, _) = bursar.journal().read(0, 1_000).await.unwrap();
+    bursar.close().await;
+    assert!(!events.is_empty());
+    events.iter().filter(|event| serde_json::to_string(&event.event).unwrap().contains("a secret")).count()
+}
+
+async fn what_is_erased_during_a_move_is_not_in_the_target(from: Place) {
+    let to = from.other();
+    let bursar = from.open().await;
+    let job = succeed(&bursar).await;
+    assert_eq!(secrets(&from).await, 2);
+    let source = bursar.clone();
+    let progress = Arc::new(move |step: &MoveStep| {
+        if let MoveStep::Passed { pass: 1, .. } = step {
+            block_in_place(|| Handle::current().block_on(source.jobs().erase(job))).unwrap();
+        }
+    });
+    complete(Bursar::relocate(&from.url, &to.url, true, progress).await.unwrap());
+    bursar.close().await;
+    assert_eq!(secrets(&to).await, 0);
+}
+
+async fn a_move_is_resumed_after_an_erasure(from: Place) {
+    let to = from.other();
+    let bursar = from.open().await;
+    let job = succeed(&bursar).await;
+    bursar.close().await;
+    stopped(&from, &to, false, MoveStep::Compared).await;
+    let bursar = from.open().await;
+    bursar.jobs().erase(job).await.unwrap();
+    bursar.close().await;
+    relocate(&from, &to).await;
+    assert_eq!(secrets(&to).await, 0);
 }

@@ -111,11 +111,11 @@ async fn fill_blobs(bursar: &Bursar) -> (BlobId, BlobId) {
     (blobs[0], blobs[1])
 }
 
-fn job(queue: &str, kind: &str) -> JobSpec {
+pub(crate) fn job(queue: &str, kind: &str) -> JobSpec {
     JobSpec::new(Queue::new(queue).unwrap(), JobKind::new(kind).unwrap(), Payload::default())
 }
 
-async fn lease(bursar: &Bursar, queue: &str) -> Job {
+pub(crate) async fn lease(bursar: &Bursar, queue: &str) -> Job {
     let (queues, worker) = (vec![Queue::new(queue).unwrap()], WorkerName::new("w").unwrap());
     let ask = LeaseRequest { queues, kinds: Vec::new(), capacity: 1, lease: None, worker };
     bursar.jobs().lease(ask).await.unwrap().jobs.remove(0)

@@ -61,7 +61,7 @@ async fn a_target_with_rows_is_refused(from: Place) {
 }
 
 /// Stops a move after a step by a panic, which leaves the databases as they are.
-async fn stopped(from: &Place, to: &Place, follow: bool, at: MoveStep) {
+pub(crate) async fn stopped(from: &Place, to: &Place, follow: bool, at: MoveStep) {
     let (from, to) = (from.url.clone(), to.url.clone());
     let stop = Arc::new(Mutex::new(Some(at)));
     let progress = Arc::new(move |step: &MoveStep| {
