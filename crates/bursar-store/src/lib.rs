@@ -44,8 +44,8 @@ pub use postgres::{PostgresOptions, PostgresStore};
 pub use segment::{ArchivedRow, Chain, Segment, SegmentError};
 pub use sqlite::{Copied, CopyOptions, CopyProgress, SqliteStore};
 pub use store::{
-    Archive, ArchivedRows, ArchivedSender, Commit, Forgotten, Health, Journaled, Lock, LockPolicy, Maintain, Notify,
-    Overdue, Read, RequestOutcome, RowSecurity, Setup, Store, without_payloads,
+    Archive, ArchivedRows, ArchivedSender, Commit, Detached, Forgotten, Health, Journaled, Lock, LockPolicy, Maintain,
+    Notify, Overdue, Read, RequestOutcome, RowSecurity, Setup, Store, without_payloads,
 };
 pub use verify::Report;
 

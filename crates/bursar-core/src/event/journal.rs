@@ -64,7 +64,7 @@ impl Entry {
     /// Overwrites the payloads that entries recorded of jobs and grants. Returns whether that changes any.
     pub fn erase(entries: &mut [Entry], of: &[Stream]) -> bool {
         let events = entries.iter_mut().flat_map(|entry| &mut entry.events);
-        events.fold(false, |erased, recorded| recorded.e.erase(of) || erased)
+        events.filter_map(|recorded| recorded.e.erase(of).then_some(())).count() > 0
     }
 }
 

@@ -2,14 +2,17 @@
 
 use std::sync::PoisonError;
 
+use bursar_core::event::Entry;
+use bursar_core::id::CommandId;
 use tokio::time::Instant;
 
 use super::marks::{Marks, MovedFrom, Moving, Switch};
 use super::pass::{Changes, Passed, pass};
 use super::summary::{JournalDigest, summarize};
-use super::tables::{JOURNAL, Row, TABLES, Table};
+use super::tables::{JOURNAL, Row, TABLES, Table, Value};
 use super::{MoveOptions, MovePlace, MoveProgress, MoveReport, MoveStep, Side, SourceLock, journal_row, refused};
 use crate::clock::SystemClock;
+use crate::codec::from_json;
 use crate::error::StoreError;
 use crate::store::Setup;
 use crate::{Clock as _, postgres, sqlite};
@@ -168,7 +171,8 @@ impl Run<'_> {
     async fn check_prefix(&self) -> Result<(), StoreError> {
         let last = self.target.end_of_journal().await?.last_row;
         let (source, target) = (journal_row(self.source, last).await?, journal_row(self.target, last).await?);
-        if last == 0 || source.map(without_events) == target.map(without_events) {
+        let commands = |row: Option<Row>| row.map_or(Ok(Vec::new()), |row| commands_of(&row));
+        if last == 0 || commands(source)? == commands(target)? {
             return Ok(());
         }
         Err(refused(
@@ -331,12 +335,13 @@ impl JournalDigests {
     }
 }
 
-/// Returns a row of the journal without its events, whose payloads may have been erased.
-fn without_events(mut row: Row) -> Row {
-    if let Some(column) = JOURNAL.column("entries") {
-        row.remove(column);
-    }
-    row
+/// Returns the commands of a row of the journal. They stay if payloads are erased.
+fn commands_of(row: &Row) -> Result<Vec<CommandId>, StoreError> {
+    let Some(Value::Text(entries)) = JOURNAL.column("entries").map(|column| &row[column]) else {
+        return Ok(Vec::new());
+    };
+    let entries: Vec<Entry> = from_json("journal row", entries)?;
+    Ok(entries.into_iter().map(|entry| entry.id).collect())
 }
 
 fn sound(report: &MoveReport) -> bool {

@@ -404,6 +404,12 @@ async fn delete_rows(conn: &mut Conn<'_>, table: &Table, keys: &[Row]) -> Result
     if keys.is_empty() {
         return Ok(());
     }
+    if table.is_journal() {
+        let positions: Vec<i64> = keys.iter().filter_map(|key| key[0].int()).collect();
+        let delete = "WITH o AS (DELETE FROM bursar.journal_order WHERE position = ANY ($1) RETURNING id)
+            DELETE FROM bursar.journal j USING o WHERE j.id = o.id";
+        return sqlx::query(delete).bind(positions).execute(conn).await.map(drop).map_err(store_error);
+    }
     let mut arrays = Arrays::default();
     let columns: Vec<&Column> = table.keys().iter().collect();
     columns.iter().enumerate().for_each(|(index, column)| arrays.add(column.kind, keys, index));

@@ -117,7 +117,7 @@ impl PostgresStore {
         if unchanged.len() < rows.len() {
             return Ok(false);
         }
-        let owned = lock_owners(tx.conn(), payloads).await.map_err(store_error)?;
+        let owned = lock_owners(&mut tx.conn(), payloads).await.map_err(store_error)?;
         let owned = payloads.iter().filter(|(key, _)| owned.contains(&owner(*key)));
         let (keys, data): (Vec<Uuid>, Vec<&str>) =
             owned.map(|(key, payload)| (Uuid::from_u128(*key), payload.as_str())).unzip();

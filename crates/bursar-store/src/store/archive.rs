@@ -144,8 +144,11 @@ pub(crate) fn keys_of(row: &ArchivedRow) -> Result<Vec<(Tenant, IdempotencyKey)>
     Ok(keys.collect())
 }
 
+/// Rows without their payloads, and the payloads, each with its key.
+pub type Detached = (Vec<ArchivedRow>, Vec<(u128, Payload)>);
+
 /// Takes the payloads out of rows. Returns the rows without them, and the payloads with their keys.
-pub fn without_payloads(rows: &[ArchivedRow]) -> Result<(Vec<ArchivedRow>, Vec<(u128, Payload)>), StoreError> {
+pub fn without_payloads(rows: &[ArchivedRow]) -> Result<Detached, StoreError> {
     let (mut without, mut payloads) = (Vec::with_capacity(rows.len()), Vec::new());
     for row in rows {
         let mut batch = row.batch()?;

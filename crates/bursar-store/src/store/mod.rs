@@ -14,7 +14,7 @@ use bursar_core::event::Batch;
 use bursar_core::id::IdSource;
 use bursar_core::page::PageItem;
 
-pub use self::archive::{Archive, ArchivedRows, ArchivedSender, without_payloads};
+pub use self::archive::{Archive, ArchivedRows, ArchivedSender, Detached, without_payloads};
 pub(crate) use self::archive::{CANDIDATES_MAX, Positions, follows, keys_of, prunable};
 pub use self::commit::{Commit, LockPolicy, RequestOutcome};
 pub use self::maintain::{Forgotten, Health, Maintain, Overdue, RowSecurity};

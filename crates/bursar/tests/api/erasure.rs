@@ -29,17 +29,22 @@ async fn with_archive(place: Place) -> Home {
 }
 
 /// Enqueues a job with the secret in its payload.
-async fn enqueue(home: &Home) -> JobId {
-    let spec = JobSpec::new("q".parse().unwrap(), "k".parse().unwrap(), secret());
+async fn enqueue(home: &Home, queue: &str) -> JobId {
+    let spec = JobSpec::new(queue.parse().unwrap(), "k".parse().unwrap(), secret());
     home.bursar.jobs().enqueue(spec).await.unwrap().id
 }
 
-/// Lets a worker run the oldest job. The checkpoint and the result have the secret too.
-async fn succeed(home: &Home) -> Job {
-    let jobs = home.bursar.jobs();
-    let (queues, worker) = (vec!["q".parse().unwrap()], "w".parse().unwrap());
+async fn lease(home: &Home, queue: &str) -> Job {
+    let (queues, worker) = (vec![queue.parse().unwrap()], "w".parse().unwrap());
     let ask = LeaseRequest { queues, kinds: Vec::new(), capacity: 1, lease: None, worker };
-    let job = jobs.lease(ask).await.unwrap().jobs.remove(0);
+    home.bursar.jobs().lease(ask).await.unwrap().jobs.remove(0)
+}
+
+/// Enqueues a job that succeeds. The checkpoint and the result have the secret too.
+async fn succeed(home: &Home, queue: &str) -> Job {
+    let jobs = home.bursar.jobs();
+    enqueue(home, queue).await;
+    let job = lease(home, queue).await;
     jobs.progress(HeartbeatItem::new(job.id, job.life.fence), Progress::at_checkpoint(secret())).await.unwrap();
     jobs.complete(job.id, job.life.fence, secret(), None).await.unwrap();
     jobs.find(job.id).await.unwrap().unwrap()
@@ -47,17 +52,23 @@ async fn succeed(home: &Home) -> Job {
 
 /// Counts the events of the journal that have the secret.
 async fn secrets(home: &Home) -> usize {
-    let (events, _) = home.bursar.journal().read(0, 1_000).await.unwrap();
-    events.iter().filter(|event| serde_json::to_string(&event.event).unwrap().contains(SECRET)).count()
+    let (mut found, mut at) = (0, 0);
+    loop {
+        let (events, next) = home.bursar.journal().read(at, 1_000).await.unwrap();
+        found += events.iter().filter(|event| serde_json::to_string(&event.event).unwrap().contains(SECRET)).count();
+        if next == at {
+            return found;
+        }
+        at = next;
+    }
 }
 
 async fn an_archived_job_is_rebuilt_as_erased(place: Place) {
     let home = with_archive(place).await;
     let (bursar, clock) = (&home.bursar, &home.clock);
-    enqueue(&home).await;
-    let job = succeed(&home).await;
+    let job = succeed(&home, "q").await;
     clock.advance(Span::from_days(2));
-    enqueue(&home).await;
+    enqueue(&home, "q").await;
     assert_eq!(bursar.journal().archive().await.unwrap().segments.len(), 1);
     let found = bursar.jobs().find(job.id).await.unwrap().unwrap();
     assert_eq!((&found.payload, &found.life.result), (&secret(), &secret()), "the archive changes no job");
@@ -75,9 +86,7 @@ async fn a_call_that_is_repeated_erases_what_a_crash_left(place: Place) {
     let home = with_archive(place).await;
     let jobs = home.bursar.jobs();
     for steps in 0.. {
-        enqueue(&home).await;
-        let job = succeed(&home).await;
-        // The checkpoint would stay in the archive.
+        let job = succeed(&home, "q").await;
         let ended = Killed(Box::pin(jobs.erase(job.id)), steps).await.is_some();
         if steps % 2 == 1 {
             home.clock.advance(Span::from_days(2));
@@ -101,17 +110,16 @@ async fn a_call_that_is_repeated_erases_what_a_crash_left(place: Place) {
 async fn a_repeated_page_erases_the_jobs_of_the_first_answer(place: Place) {
     let home = place.open().await;
     let jobs = home.bursar.jobs();
-    let filter = JobFilter { state: Some(JobState::Succeeded), ..JobFilter::default() };
     for steps in 0.. {
-        let key = format!("erase-{steps}");
+        let (key, queue) = (format!("erase-{steps}"), format!("q-{steps}"));
+        let filter =
+            JobFilter { state: Some(JobState::Succeeded), queue: Some(queue.parse().unwrap()), ..JobFilter::default() };
         let first = || (key.parse().unwrap(), 0, Fingerprint::of(&key));
-        enqueue(&home).await;
-        let done = succeed(&home).await;
+        let done = succeed(&home, &queue).await;
         let call = jobs.act_on_page_once(Act::Erase, &filter, None, first());
         let ended = Killed(Box::pin(call), steps).await.is_some();
-        // More jobs match when the call is repeated.
-        enqueue(&home).await;
-        let other = succeed(&home).await;
+        // Other jobs may match when the call is repeated.
+        let other = succeed(&home, &queue).await;
         let again = jobs.act_on_page_once(Act::Erase, &filter, None, first()).await.unwrap();
         let acted = |id: JobId| again.answers.iter().any(|(job, answer)| *job == id && answer.is_ok());
         assert!(acted(done.id) && (again.replayed || acted(other.id)), "after {steps} steps");
@@ -138,10 +146,8 @@ async fn the_markers_are_refused_as_payloads(place: Place) {
         assert!(refused.contains("metadata is {"), "{refused}");
         let refused = home.bursar.grants().mint("upload", "Anna", marker.clone(), DAY).await.unwrap_err();
         assert!(field(refused).contains("payload is {"));
-        let job = enqueue(&home).await;
-        let (queues, worker) = (vec!["q".parse().unwrap()], "w".parse().unwrap());
-        let ask = LeaseRequest { queues, kinds: Vec::new(), capacity: 1, lease: None, worker };
-        let fence = jobs.lease(ask).await.unwrap().jobs[0].life.fence;
+        let job = enqueue(&home, "q").await;
+        let fence = lease(&home, "q").await.life.fence;
         let refused = field(
             jobs.progress(HeartbeatItem::new(job, fence), Progress::at_checkpoint(marker.clone())).await.unwrap_err(),
         );
@@ -165,8 +171,7 @@ async fn no_erased_byte_is_in_the_file_of_a_sqlite_database() {
     let home = crate::home::sqlite().in_folder(folder.path()).open().await;
     let mut done = Vec::new();
     for _ in 0..100 {
-        enqueue(&home).await;
-        done.push(succeed(&home).await.id);
+        done.push(succeed(&home, "q").await.id);
     }
     home.bursar.close().await;
     assert!(in_file(&file) >= 600, "each job has three secrets, in its row and in the journal");
