@@ -89,6 +89,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         "job progress",
         &["bursar job progress $JOB --fence 1 --percent 40 --message rendering --checkpoint '{\"frame\":1200}'"],
     ),
+    ("job emit", &["bursar job emit $JOB --fence 1 preview.ready --data '{\"frame\":1200}'"]),
     ("job complete", &["bursar job complete $JOB --fence 1 --usage 0.42usd --result '{\"ok\":true}'"]),
     ("job fail", &["bursar job fail $JOB --fence 1 --error timeout --retry-after 5m"]),
     ("job snooze", &["bursar job snooze $JOB --fence 1 --delay 10m"]),

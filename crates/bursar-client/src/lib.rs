@@ -45,8 +45,8 @@ pub use bursar_core::hold::HoldState;
 pub use bursar_core::id::{BlobId, CommandId, GrantId, HoldId, JobId, KeyId, WorkerId};
 pub use bursar_core::job::{JobState, Order, QueueConfig, ScheduleSpec, Usage};
 pub use bursar_core::name::{
-    FlowKey, IdempotencyKey, JobKind, Namespace, Purpose, Queue, Referrer, ScheduleName, Scope, Subject, Tag, Tenant,
-    WorkerName,
+    EventName, FlowKey, IdempotencyKey, JobKind, Namespace, Purpose, Queue, Referrer, ScheduleName, Scope, Subject,
+    Tag, Tenant, WorkerName,
 };
 pub use bursar_core::payload::Payload;
 pub use bursar_core::refusal::Invalid;

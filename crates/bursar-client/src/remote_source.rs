@@ -7,12 +7,12 @@ use async_trait::async_trait;
 use bursar_core::bounds::WAIT_MAX;
 use bursar_core::credential::{CredentialClass, CredentialToken};
 use bursar_core::id::BlobId;
-use bursar_core::job::{End, Finish, HeartbeatItem, LeaseRequest, Order};
+use bursar_core::job::{Emit, End, Finish, HeartbeatItem, LeaseRequest, Order};
 use bursar_core::time::{Span, Time};
 use bursar_wire::job::{BeatenAnswer, FinishedAnswer, LeasedAnswer};
 use bursar_wire::problem::{Kind, Problem};
 use bursar_wire::worker_calls::{
-    BeatItem, CompleteItem, ErrorBody, FailItem, ItemAnswer, LeaseBody, ProgressBody, ReturnItem, SnoozeItem,
+    BeatItem, CompleteItem, EmitBody, ErrorBody, FailItem, ItemAnswer, LeaseBody, ProgressBody, ReturnItem, SnoozeItem,
 };
 use bursar_worker::{LeasedJob, NotTaken, Progress, Source, SourceError, Worker};
 use futures_util::FutureExt;
@@ -111,6 +111,15 @@ impl Source for RemoteSource {
         let Progress { percent, message, data, checkpoint } = progress;
         let body = ProgressBody { fence: beat.fence, percent, message, data, checkpoint };
         match self.client.within(HEARTBEAT_TIMEOUT).work().progress(beat.job, &body).await {
+            Ok(_) => Ok(()),
+            Err(Error::Problem(problem)) if !may_succeed_later(&problem) => Err(rejection(&problem).into()),
+            Err(error) => Err(source_error(error)),
+        }
+    }
+
+    async fn emit(&self, emit: Emit) -> Result<(), SourceError> {
+        let Emit { job, fence, event, data } = emit;
+        match self.client.within(HEARTBEAT_TIMEOUT).work().emit(job, &EmitBody { fence, event, data }).await {
             Ok(_) => Ok(()),
             Err(Error::Problem(problem)) if !may_succeed_later(&problem) => Err(rejection(&problem).into()),
             Err(error) => Err(source_error(error)),

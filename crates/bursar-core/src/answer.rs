@@ -296,7 +296,8 @@ impl Answer {
                 Event::BudgetRemoved { .. }
                 | Event::BudgetFrozen { .. }
                 | Event::GrantRevoked { .. }
-                | Event::GrantErased { .. } => {
+                | Event::GrantErased { .. }
+                | Event::JobEmitted(_) => {
                     return Answer::Done;
                 }
                 // It may be the default budget of a charge, so the answer depends on the other events.

@@ -34,6 +34,8 @@ pub const PAGE_BYTES_MAX: usize = 4 << 20;
 pub const CLAIM_BYTES_MAX: usize = 16 << 20;
 /// The most bytes in the message and the data of one progress report, which the row of its job keeps.
 pub const PROGRESS_BYTES_MAX: usize = 16 << 10;
+/// The most bytes in the data of an event that a worker emits, which the journal keeps.
+pub const EMITTED_BYTES_MAX: usize = 16 << 10;
 /// The most bytes in the checkpoint of a job, which each of its leases carries.
 pub const CHECKPOINT_BYTES_MAX: usize = 16 << 10;
 /// The most windows in use on one scope, not counting the lifetime.

@@ -17,6 +17,7 @@ mod checkpointed;
 mod defaults;
 mod journal;
 mod kind;
+mod leased;
 mod set_back;
 mod stream;
 
@@ -27,6 +28,7 @@ pub use self::charged::{Charged, Left};
 pub use self::checkpointed::CheckpointedJob;
 use self::defaults::{is_false, is_never, is_null, is_zero, never};
 pub use self::journal::{Acted, Batch, Entry, KeyUse, Links, Recorded, RecordedAction};
+pub use self::leased::LeasedJob;
 pub use self::set_back::ClockCorrection;
 pub use self::stream::Stream;
 use crate::blob::{NamespaceConfig, Reference};
@@ -34,8 +36,10 @@ use crate::budget::{Budget, Cover, WouldRefuse};
 use crate::grant::TokenDigest;
 use crate::hold::{ClampedTtl, OnExpiry, Uncovered};
 use crate::id::{BlobId, GrantId, HoldId, JobId};
-use crate::job::{JobError, JobSpec, QueueConfig, ScheduleSpec};
-use crate::name::{Backend, LeaseOwner, Namespace, Purpose, Queue, ScheduleName, Scope, Subject, WorkerName};
+use crate::job::{Emit, JobError, JobSpec, QueueConfig, ScheduleSpec};
+use crate::name::{
+    Backend, EventName, LeaseOwner, Namespace, Purpose, Queue, ScheduleName, Scope, Subject, WorkerName,
+};
 use crate::payload::Payload;
 use crate::time::{Span, Time};
 use crate::window::Window;
@@ -292,27 +296,7 @@ pub enum Event {
     },
     /// A worker leased a job.
     #[serde(rename = "job.leased")]
-    JobLeased {
-        /// The job.
-        job: JobId,
-        /// The fence of the lease.
-        fence: u64,
-        /// The number of the attempt, from 1.
-        attempt: u32,
-        /// The worker.
-        worker: WorkerName,
-        /// How long the lease lasts without a heartbeat.
-        lease: Span,
-        /// When the attempt must end, heartbeats or not.
-        #[serde(default = "never", skip_serializing_if = "is_never")]
-        deadline: Time,
-        /// The scopes that it takes a slot of.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        slots: Vec<Scope>,
-        /// The principal that the lease is bound to.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        owner: Option<LeaseOwner>,
-    },
+    JobLeased(LeasedJob),
     /// A job succeeded.
     #[serde(rename = "job.succeeded")]
     JobSucceeded {
@@ -361,6 +345,9 @@ pub enum Event {
     /// A worker reported a checkpoint, which the next lease of the job carries.
     #[serde(rename = "job.checkpointed")]
     JobCheckpointed(CheckpointedJob),
+    /// A worker emitted an event of the application.
+    #[serde(rename = "job.emitted")]
+    JobEmitted(Emit),
     /// A worker postponed a job; this does not count as an attempt.
     #[serde(rename = "job.snoozed")]
     JobSnoozed {

@@ -165,6 +165,8 @@ mutants! {
     FreeLapse = "free-lapse",
     /// A checkpoint that a worker reports after it lost its lease is kept.
     KeepLostCheckpoint = "keep-lost-checkpoint",
+    /// A worker emits an event after it lost its lease.
+    EmitAfterLoss = "emit-after-loss",
     /// The next lease of a job does not carry its checkpoint.
     DropCheckpoint = "drop-checkpoint",
     /// A job is retried after its last attempt.

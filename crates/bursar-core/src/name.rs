@@ -251,6 +251,8 @@ names! {
     WorkerName = "worker";
     /// The principal that a lease is bound to: the first of a series of rotated tokens, a user, or the operator.
     LeaseOwner = "owner";
+    /// The name of an event that workers emit: `preview.ready`.
+    EventName = "event";
     /// The name of a schedule.
     ScheduleName = "schedule";
     /// The name of a group of blobs with the same rules: `media`.

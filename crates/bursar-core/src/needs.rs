@@ -192,6 +192,9 @@ impl Needs {
                 }
             }
             Op::Heartbeat { beats } => self.beats.extend(beats.iter().map(|beat| beat.job)),
+            Op::Emit(emit) => {
+                self.beats.insert(emit.job);
+            }
             Op::Finish { items } => {
                 // An invalid item is refused without its rows.
                 let items = || items.iter().filter(|item| item.check().is_ok());

@@ -5,7 +5,7 @@ use crate::bounds::PAGE_BYTES_MAX;
 use crate::event::{Batch, CheckpointedJob, Event};
 use crate::grant::Grant;
 use crate::hold::Hold;
-use crate::job::{Job, Schedule};
+use crate::job::{Emit, Job, Schedule};
 use crate::payload::Payload;
 
 /// The approximate bytes of an item without payloads and charges.
@@ -71,6 +71,7 @@ impl PageItem for Event {
             Event::JobCheckpointed(CheckpointedJob { checkpoint, message, data, .. }) => {
                 bytes_of(checkpoint) + text_of(message.as_ref()) + bytes_of(data)
             }
+            Event::JobEmitted(Emit { data, .. }) => bytes_of(data),
             _ => 0,
         };
         let payload = self.payload().map_or(0, bytes_of);

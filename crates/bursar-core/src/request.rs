@@ -24,7 +24,7 @@ use crate::grant::{Token, TokenDigest};
 use crate::hold::OnExpiry;
 use crate::id::{GrantId, HoldId, JobId};
 use crate::job::{
-    Finish, HeartbeatItem, JobSpec, LeaseRequest, QueueConfig, ScheduleSpec, check_delay, check_priority,
+    Emit, Finish, HeartbeatItem, JobSpec, LeaseRequest, QueueConfig, ScheduleSpec, check_delay, check_priority,
 };
 use crate::name::{IdempotencyKey, Purpose, Queue, ScheduleName, Scope, Subject};
 use crate::payload::Payload;
@@ -161,6 +161,8 @@ pub enum Op {
         /// The leases.
         beats: Vec<HeartbeatItem>,
     },
+    /// Records an event that a worker emits about its job.
+    Emit(Emit),
     /// Ends leases.
     Finish {
         /// The leases, each with its end.
@@ -469,6 +471,7 @@ impl Request {
             Op::PauseSchedule { .. } | Op::RemoveSchedule { .. } | Op::RunSchedule { .. } | Op::Tick { .. } => Ok(()),
             Op::Lease(lease) => lease.check(),
             Op::Heartbeat { beats } => check_items("beats", beats.len()),
+            Op::Emit(emit) => emit.check(),
             // An invalid item is refused by itself when it is decided; the others are executed.
             Op::Finish { items } => check_items("items", items.len()),
             Op::Act { act, jobs } => {

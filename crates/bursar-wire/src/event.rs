@@ -1,7 +1,8 @@
 //! Events of the journal.
 
-use bursar_core::event::{CheckpointedJob, Event, GrownBlob, StartedBlob, StoredBlob, Stream};
+use bursar_core::event::{CheckpointedJob, Event, GrownBlob, LeasedJob, StartedBlob, StoredBlob, Stream};
 use bursar_core::id::CommandId;
+use bursar_core::job::Emit;
 use bursar_core::name::Tenant;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -168,7 +169,7 @@ fn blob_data(event: &Event) -> Option<Value> {
 /// Returns the `data` of an event of an existing job or of a schedule.
 fn job_data(event: &Event) -> Value {
     match event {
-        Event::JobLeased { job, fence, attempt, worker, lease, deadline, slots, owner } => json!({
+        Event::JobLeased(LeasedJob { job, fence, attempt, worker, lease, deadline, slots, owner }) => json!({
             "job": job, "fence": fence, "attempt": attempt, "worker": worker, "lease_ms": lease.millis(),
             "deadline": stamp(*deadline), "slots": slots, "owner": owner,
         }),
@@ -182,6 +183,9 @@ fn job_data(event: &Event) -> Value {
             json!({
                 "job": job, "fence": fence, "checkpoint": checkpoint, "percent": percent, "message": message, "data": data,
             })
+        }
+        Event::JobEmitted(Emit { job, fence, event, data }) => {
+            json!({ "job": job, "fence": fence, "event": event, "data": data })
         }
         Event::JobSnoozed { job, fence, run_at } => json!({ "job": job, "fence": fence, "run_at": stamp(*run_at) }),
         Event::JobReturned { job, fence } => json!({ "job": job, "fence": fence }),

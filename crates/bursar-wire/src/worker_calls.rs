@@ -3,7 +3,7 @@
 use bursar_core::bounds::{CAPACITY_MAX, WAIT_MAX};
 use bursar_core::id::{BlobId, JobId};
 use bursar_core::job::{End, JobError, Progress, Usage};
-use bursar_core::name::{JobKind, Queue, WorkerName};
+use bursar_core::name::{EventName, JobKind, Queue, WorkerName};
 use bursar_core::payload::Payload;
 use bursar_core::refusal::Invalid;
 use bursar_core::time::Span;
@@ -178,6 +178,19 @@ report! {
         #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
         checkpoint: Option<Payload>,
     }
+}
+
+/// An event of the application that a worker emits about its job.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EmitBody {
+    /// The fence of the lease.
+    pub fence: u64,
+    /// The name of the event, such as `preview.ready`.
+    pub event: EventName,
+    /// JSON for listeners; default: `null`. At most 16 KiB.
+    #[serde(default)]
+    pub data: Payload,
 }
 
 /// The error of a failed attempt.

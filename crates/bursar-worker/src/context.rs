@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use bursar_core::bounds::{ITEMS_MAX, JOB_BLOBS_MAX};
 use bursar_core::id::{BlobId, JobId};
-use bursar_core::job::{HeartbeatItem, Usage};
-use bursar_core::name::{IdempotencyKey, Scope};
+use bursar_core::job::{Emit, HeartbeatItem, Usage};
+use bursar_core::name::{EventName, IdempotencyKey, Scope};
 use bursar_core::payload::Payload;
-use bursar_core::refusal::Invalid;
+use bursar_core::refusal::{Invalid, Refusal};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
@@ -106,6 +106,16 @@ impl JobContext {
     pub async fn progress(&self, progress: Progress) -> Result<(), SourceError> {
         let beat = HeartbeatItem::new(self.id(), self.fence());
         self.0.source.progress(beat, progress).await
+    }
+
+    /// Emits an event of the application about the job, such as `preview.ready`: listeners to the job and its queue hear it
+    /// (`job.emitted`), and the journal keeps it. `data` has at most 16 KiB. The token of the worker must have a capability for the event.
+    pub async fn emit<N>(&self, event: N, data: Payload) -> Result<(), SourceError>
+    where
+        N: TryInto<EventName, Error = Invalid>,
+    {
+        let event = event.try_into().map_err(Refusal::Invalid)?;
+        self.0.source.emit(Emit { job: self.id(), fence: self.fence(), event, data }).await
     }
 
     /// Adds units to what the attempt has spent on the only scope of the job's hold. A handler that reports no usage has spent the held

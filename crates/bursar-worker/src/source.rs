@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bursar_core::id::{BlobId, HoldId, JobId};
 pub use bursar_core::job::Progress;
-use bursar_core::job::{Finish, HeartbeatItem, LeaseRequest, Order};
+use bursar_core::job::{Emit, Finish, HeartbeatItem, LeaseRequest, Order};
 use bursar_core::name::{FlowKey, IdempotencyKey, JobKind, Queue, Scope, Tag};
 use bursar_core::payload::Payload;
 use bursar_core::refusal::Refusal;
@@ -106,6 +106,8 @@ pub trait Source: Send + Sync + 'static {
     async fn finish(&self, items: Vec<Finish>) -> Result<Vec<Result<(), NotTaken>>, SourceError>;
     /// Sends the progress of a job, which keeps it, and extends its lease.
     async fn progress(&self, beat: HeartbeatItem, progress: Progress) -> Result<(), SourceError>;
+    /// Records an event of the application about a job.
+    async fn emit(&self, emit: Emit) -> Result<(), SourceError>;
     /// Waits until the jobs of dropped lease calls are returned. The worker calls it when it ends.
     async fn settle(&self) {}
 }

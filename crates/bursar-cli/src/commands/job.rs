@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use bursar::bounds::WAIT_MAX;
 use bursar::{
-    Amount, BlobId, FlowKey, IdempotencyKey, JobId, JobKind, JobState, Payload, Queue, Scope, Span, Tag, Unit, Usage,
-    WorkerName,
+    Amount, BlobId, EventName, FlowKey, IdempotencyKey, JobId, JobKind, JobState, Payload, Queue, Scope, Span, Tag,
+    Unit, Usage, WorkerName,
 };
 use bursar_client::{Answered, Error};
 use bursar_wire::Page;
@@ -14,7 +14,7 @@ use bursar_wire::job::{BeatenAnswer, BulkBody, FinishedAnswer, JobBody};
 use bursar_wire::problem::{Kind, Problem};
 use bursar_wire::report::{DayCostAnswer, HeldAnswer};
 use bursar_wire::worker_calls::{
-    CompleteBody, ErrorBody, FailBody, HeartbeatBody, LeaseBody, ProgressBody, ReturnBody, SnoozeBody,
+    CompleteBody, EmitBody, ErrorBody, FailBody, HeartbeatBody, LeaseBody, ProgressBody, ReturnBody, SnoozeBody,
 };
 use clap::{Args, Subcommand};
 
@@ -141,6 +141,16 @@ pub(crate) enum Jobs {
         /// Where the work is, as JSON; null removes the last checkpoint
         #[arg(long, value_name = "JSON", value_parser = payload)]
         checkpoint: Option<Payload>,
+    },
+    /// Emit an event of the application about a job
+    Emit {
+        #[command(flatten)]
+        lease: LeaseRef,
+        /// Name of the event, such as preview.ready
+        event: EventName,
+        /// Data for listeners, as JSON
+        #[arg(long, value_name = "JSON", default_value = "null", value_parser = payload)]
+        data: Payload,
     },
     /// Report that a job succeeded
     Complete {
@@ -381,6 +391,9 @@ pub(crate) async fn run(args: Jobs, context: &Context) -> Result<Exit, Problem> 
         Jobs::Progress { lease: LeaseRef { id, fence }, percent, message, data, checkpoint } => {
             let body = ProgressBody { fence, percent, message, data: data.unwrap_or_default(), checkpoint };
             print_renewed(work.progress(id, &body).await, id, fence, context).await?;
+        }
+        Jobs::Emit { lease: LeaseRef { id, fence }, event, data } => {
+            work.emit(id, &EmitBody { fence, event, data }).await?;
         }
         Jobs::Complete { lease: LeaseRef { id, fence }, result, blobs, usage } => {
             let body = CompleteBody { fence, result, usage: usage.read(id, context).await?, blobs };

@@ -106,6 +106,7 @@ fn summary(event: &EventAnswer, units: &Units) -> String {
             format!("{}: {}", error("kind"), error("message"))
         }
         "job.checkpointed" => format!("{} under fence {}", shortened(&word("checkpoint")), word("fence")),
+        "job.emitted" => format!("{} {}", word("event"), shortened(&word("data"))),
         "job.snoozed" => format!("until {}", word("run_at")),
         "job.parked" => format!("awaits budget on {}", word("scope")),
         "job.moved" => format!("to {}", word("queue")),

@@ -1,12 +1,13 @@
-//! The calls of workers under `/v1/jobs`. The fence of a lease makes every report idempotent, so that it needs no idempotency key.
+//! The calls of workers under `/v1/jobs`. The fence of a lease makes every report idempotent, so that it needs no idempotency key. An event
+//! that a worker emits has one.
 
 use std::time::Duration;
 
 use bursar_core::id::JobId;
 use bursar_wire::job::{BeatenAnswer, FinishedAnswer};
 use bursar_wire::worker_calls::{
-    BeatItem, BeatenItems, CompleteBody, CompleteItem, FailBody, FailItem, FinishedItems, HeartbeatBody, ItemsBody,
-    LeaseBody, LeasedJobsAnswer, ProgressBody, ProgressItem, ReturnBody, ReturnItem, SnoozeBody, SnoozeItem,
+    BeatItem, BeatenItems, CompleteBody, CompleteItem, EmitBody, FailBody, FailItem, FinishedItems, HeartbeatBody,
+    ItemsBody, LeaseBody, LeasedJobsAnswer, ProgressBody, ProgressItem, ReturnBody, ReturnItem, SnoozeBody, SnoozeItem,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -42,6 +43,11 @@ impl Work<'_> {
     /// Sends the progress of a job and extends its lease.
     pub async fn progress(&self, id: JobId, body: &ProgressBody) -> Result<Answered<BeatenAnswer>, Error> {
         self.one(id, "progress", body).await
+    }
+
+    /// Emits an event of the application about a job. A retry emits it once.
+    pub async fn emit(&self, id: JobId, body: &EmitBody) -> Result<Answered<()>, Error> {
+        self.0.post(Path::new("/v1/jobs").part(id).then("events"), body).done().await
     }
 
     /// Completes a job.

@@ -8,11 +8,11 @@
 //!   are added up here and stored as sums.
 
 use crate::context::Context;
-use crate::event::{Charged, CheckpointedJob, Event, Stream};
+use crate::event::{Charged, CheckpointedJob, Event, LeasedJob, Stream};
 use crate::id::{HoldId, JobId};
 use crate::job::{
-    Job, JobError, JobRuntime, JobSpec, JobState, Lapsed, LastReport, Lease, LeaseEnd, Place, QueueConfig, QueueState,
-    kept_checkpoint, rank,
+    Emit, Job, JobError, JobRuntime, JobSpec, JobState, Lapsed, LastReport, Lease, LeaseEnd, Place, QueueConfig,
+    QueueState, kept_checkpoint, rank,
 };
 use crate::mutant::Mutant;
 use crate::name::{JobKind, Queue, Scope, Tenant};
@@ -30,7 +30,7 @@ pub(super) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64
         Event::JobFound { .. } => 0,
         Event::QueueDefined { queue, config } => queue_defined(ws, tenant, queue, config),
         Event::JobForgotten { job } => forgotten(ws, *job),
-        Event::JobLeased { job, .. } => leased(ws, *job, event),
+        Event::JobLeased(event) => leased(ws, event),
         Event::JobSucceeded { job, result, .. } => {
             end_lease(ws, *job, LeaseEnd::Completed);
             change(ws, *job, |job, now| {
@@ -45,20 +45,10 @@ pub(super) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64
             failed(ws, *job, LeaseEnd::Lapsed, error, *run_at)
         }
         Event::JobCheckpointed(event) => checkpointed(ws, event),
-        Event::JobSnoozed { job, run_at, .. } => {
-            end_lease(ws, *job, LeaseEnd::Snoozed);
-            change(ws, *job, |job, now| {
-                job.life.attempts = job.life.attempts.saturating_sub(u32::from(!Mutant::BurnSnoozed.on()));
-                job.wait_until(*run_at, now);
-            })
-        }
-        Event::JobReturned { job, .. } => {
-            end_lease(ws, *job, LeaseEnd::Returned);
-            change(ws, *job, |job, now| {
-                job.life.attempts = job.life.attempts.saturating_sub(u32::from(!Mutant::BurnReturned.on()));
-                job.wait_until(job.life.run_at, now);
-            })
-        }
+        // It is only in the journal.
+        Event::JobEmitted(Emit { job, .. }) => change(ws, *job, |_, _| {}),
+        Event::JobSnoozed { job, run_at, .. } => put_off(ws, *job, LeaseEnd::Snoozed, Some(*run_at)),
+        Event::JobReturned { job, .. } => put_off(ws, *job, LeaseEnd::Returned, None),
         Event::JobDied { job } => change(ws, *job, |job, now| job.end(JobState::Dead, now)),
         Event::JobDiscarded { job } => change(ws, *job, |job, now| job.end(JobState::Cancelled, now)),
         Event::JobErased { job } => change(ws, *job, |job, _| job.erase()),
@@ -223,10 +213,9 @@ fn enqueued(
     1
 }
 
-fn leased(ws: &mut Workspace, id: JobId, event: &Event) -> u64 {
-    let Event::JobLeased { fence, attempt, worker, lease, deadline, slots, owner, .. } = event else {
-        unreachable!("the event is JobLeased")
-    };
+fn leased(ws: &mut Workspace, event: &LeasedJob) -> u64 {
+    let LeasedJob { job: id, fence, attempt, worker, lease, deadline, slots, owner } = event;
+    let id = *id;
     leave_line(ws, id);
     let (now, tenant) = (ws.now, job(ws, id).tenant.clone());
     for scope in slots {
@@ -256,6 +245,16 @@ fn checkpointed(ws: &mut Workspace, event: &CheckpointedJob) -> u64 {
     change(ws, job, |job, at| {
         job.life.checkpoint = kept_checkpoint(&checkpoint);
         job.life.progress = Some(Box::new(LastReport { at, fence, number, percent, message, data }));
+    })
+}
+
+/// Ends a lease whose attempt does not count.
+fn put_off(ws: &mut Workspace, id: JobId, end: LeaseEnd, run_at: Option<Time>) -> u64 {
+    end_lease(ws, id, end);
+    let burn = if end == LeaseEnd::Snoozed { Mutant::BurnSnoozed } else { Mutant::BurnReturned };
+    change(ws, id, |job, now| {
+        job.life.attempts = job.life.attempts.saturating_sub(u32::from(!burn.on()));
+        job.wait_until(run_at.unwrap_or(job.life.run_at), now);
     })
 }
 

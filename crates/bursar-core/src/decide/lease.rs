@@ -22,11 +22,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::answer::{Leased, Renewed};
-use crate::decide::decision::Decision;
-use crate::event::{Charged, CheckpointedJob, Event};
+use crate::decide::decision::{Decision, Stop};
+use crate::event::{Charged, CheckpointedJob, Event, LeasedJob};
 use crate::id::JobId;
 use crate::job::{
-    FlowScopes, HeartbeatItem, Job, LastReport, LeaseRequest, Order, Progress, QueueConfig, Rate, kept_checkpoint,
+    Emit, FlowScopes, HeartbeatItem, Job, LastReport, LeaseRequest, Order, Progress, QueueConfig, Rate, kept_checkpoint,
 };
 use crate::mutant::Mutant;
 use crate::name::{Queue, Scope};
@@ -158,7 +158,7 @@ fn take(decision: &mut Decision<'_>, request: &LeaseRequest, id: JobId, config: 
     let job = decision.ws.jobs.get(&id).expect("the job was loaded to be leased");
     let line = job.headed_line();
     let deadline = job.deadline.or(config.deadline).map_or(Time::NEVER, |span| decision.now().after(span));
-    let event = Event::JobLeased {
+    let event = Event::JobLeased(LeasedJob {
         job: id,
         fence: job.life.fence + u64::from(!Mutant::SameFence.on()),
         attempt: job.life.attempts + 1,
@@ -167,7 +167,7 @@ fn take(decision: &mut Decision<'_>, request: &LeaseRequest, id: JobId, config: 
         deadline,
         slots,
         owner: decision.context.reporter.as_ref().map(|reporter| reporter.owner.clone()),
-    };
+    });
     let queue = (job.tenant.clone(), job.queue.clone());
     decision.emit(event);
     // The next job of the line becomes ready, behind the jobs that are ready already.
@@ -308,6 +308,17 @@ fn report(decision: &mut Decision<'_>, beat: &HeartbeatItem, progress: &Progress
             job.life.progress = Some(Box::new(report));
         }
     }
+}
+
+/// Records an event that a worker emits.
+pub(super) fn emit(decision: &mut Decision<'_>, emit: &Emit) -> Result<(), Stop> {
+    let job = decision.job(emit.job)?;
+    check_owner(decision, job, emit.fence)?;
+    if (job.life.lease.is_none() || job.life.fence != emit.fence) && !Mutant::EmitAfterLoss.on() {
+        return Err(lost(job, emit.fence, false).into());
+    }
+    decision.emit(Event::JobEmitted(emit.clone()));
+    Ok(())
 }
 
 /// Returns the number of progress reports under a lease so far.

@@ -146,6 +146,10 @@ fn operate(decision: &mut Decision<'_>, request: &CheckedRequest, rules: &Rules)
         Op::Blob(op) => return blob::operate(decision, op, rules),
         Op::Lease(lease) => return job::lease(decision, lease).map(Some),
         Op::Heartbeat { beats } => return Ok(Some(job::heartbeat(decision, beats))),
+        Op::Emit(emit) => {
+            lease::emit(decision, emit)?;
+            return Ok(Some(Answer::Done));
+        }
         Op::Finish { items } => return job::finish(decision, items).map(Some),
         Op::Act { act, jobs } => return job::act(decision, act, jobs).map(Some),
         Op::DefineSchedule { schedule, spec } => {

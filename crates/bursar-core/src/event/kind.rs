@@ -1,6 +1,7 @@
 //! The names of events in the journal, and the payloads that events carry.
 
 use crate::event::{Event, Stream};
+use crate::job::Emit;
 use crate::payload::Payload;
 
 /// Defines the names of events in the journal, once for each event.
@@ -50,6 +51,7 @@ kinds! {
     JobFailed = "job.failed",
     JobRescued = "job.rescued",
     JobCheckpointed = "job.checkpointed",
+    JobEmitted = "job.emitted",
     JobSnoozed = "job.snoozed",
     JobReturned = "job.returned",
     JobDied = "job.dead_lettered",
@@ -108,7 +110,9 @@ impl Event {
     /// it.
     pub(crate) fn erase(&mut self, of: &[Stream]) -> bool {
         let owner = match self {
-            Event::JobEnqueued { job, .. } | Event::JobSucceeded { job, .. } => Stream::Job(*job),
+            Event::JobEnqueued { job, .. } | Event::JobSucceeded { job, .. } | Event::JobEmitted(Emit { job, .. }) => {
+                Stream::Job(*job)
+            }
             Event::JobCheckpointed(event) => Stream::Job(event.job),
             Event::GrantMinted { grant, .. } => Stream::Grant(*grant),
             _ => return false,
@@ -118,6 +122,7 @@ impl Event {
         }
         match self {
             Event::JobCheckpointed(event) => event.erase(),
+            Event::JobEmitted(Emit { data, .. }) => data.erase(),
             other => other.payload_mut().is_some_and(|(_, payload)| payload.erase()),
         }
     }

@@ -10,7 +10,7 @@
 //!
 //! Because the order stays, every decision stays valid, and replaying the journal gives consistent balances.
 
-use super::{Batch, Event, GrownBlob, StartedBlob, StoredBlob};
+use super::{Batch, Event, GrownBlob, LeasedJob, StartedBlob, StoredBlob};
 use crate::hold::Uncovered;
 use crate::time::{Span, Time};
 
@@ -99,7 +99,7 @@ fn times_of(event: &mut Event, mut visit: impl FnMut(&mut Time)) {
         | Event::JobParked { run_at, .. }
         | Event::JobEdited { run_at, .. } => visit(run_at),
         Event::JobFailed { run_at, .. } | Event::JobRescued { run_at, .. } => run_at.iter_mut().for_each(visit),
-        Event::JobLeased { deadline, .. } => visit(deadline),
+        Event::JobLeased(LeasedJob { deadline, .. }) => visit(deadline),
         Event::ScheduleDefined { next_at, .. } => visit(next_at),
         Event::BlobStarted(StartedBlob { due_at, .. })
         | Event::BlobGrown(GrownBlob { due_at, .. })
@@ -129,6 +129,7 @@ fn times_of(event: &mut Event, mut visit: impl FnMut(&mut Time)) {
         | Event::JobFound { .. }
         | Event::JobSucceeded { .. }
         | Event::JobCheckpointed(_)
+        | Event::JobEmitted(_)
         | Event::JobReturned { .. }
         | Event::JobDied { .. }
         | Event::JobResumed { .. }

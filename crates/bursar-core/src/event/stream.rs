@@ -1,8 +1,9 @@
 //! Streams: the thing that each event belongs to.
 
 use crate::budget::WouldRefuse;
-use crate::event::{Charged, CheckpointedJob, Event, GrownBlob, StartedBlob, StoredBlob};
+use crate::event::{Charged, CheckpointedJob, Event, GrownBlob, LeasedJob, StartedBlob, StoredBlob};
 use crate::id::{BlobId, CommandId, GrantId, HoldId, JobId};
+use crate::job::Emit;
 use crate::name::{Namespace, Queue, ScheduleName, Scope, Tenant};
 
 /// A thing with a history of events.
@@ -136,11 +137,12 @@ impl Event {
         match self {
             Event::JobEnqueued { job, .. }
             | Event::JobFound { job }
-            | Event::JobLeased { job, .. }
+            | Event::JobLeased(LeasedJob { job, .. })
             | Event::JobSucceeded { job, .. }
             | Event::JobFailed { job, .. }
             | Event::JobRescued { job, .. }
             | Event::JobCheckpointed(CheckpointedJob { job, .. })
+            | Event::JobEmitted(Emit { job, .. })
             | Event::JobSnoozed { job, .. }
             | Event::JobReturned { job, .. }
             | Event::JobDied { job }
@@ -185,7 +187,7 @@ impl Event {
             | Event::HoldReleased { charges, .. }
             | Event::JobBilled { charges, .. }
             | Event::Posted { charges } => charges.as_slice(),
-            Event::JobLeased { slots, .. } => return slots.iter().collect(),
+            Event::JobLeased(LeasedJob { slots, .. }) => return slots.iter().collect(),
             Event::Credited { charge, .. } => std::slice::from_ref(charge),
             Event::HoldExpired { scopes, .. } | Event::HoldExtended { scopes, .. } => return scopes.iter().collect(),
             _ => &[],

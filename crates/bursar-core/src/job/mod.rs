@@ -11,12 +11,14 @@
 //! `AwaitingBudget` is a job whose next attempt needs units that its budget does not have now.
 //!
 //! - `lease.rs`: requests and reports of workers. `crate::decide` has the rules: `lease.rs` and `finish.rs` there.
+//! - `emit.rs`: events of the application that workers emit.
 //! - `progress.rs`: reports of running jobs, and checkpoints.
 //! - `acts.rs`: what callers may do with a job in which state.
 //! - `flow.rs`: concurrency and rate limits of queues and flow keys.
 //! - `retry.rs`: how long to wait between attempts. `schedule.rs`: recurring jobs.
 
 mod acts;
+mod emit;
 mod flow;
 mod lease;
 mod progress;
@@ -31,6 +33,7 @@ use crate::state::DeadGroupKey;
 
 pub(crate) use self::acts::Effect;
 pub use self::acts::JobAct;
+pub use self::emit::Emit;
 pub use self::flow::{FlowScopes, Place, compute_lines};
 pub use self::lease::{End, Finish, HeartbeatItem, JobError, Lease, LeaseEnd, LeaseRequest, Order, Usage, wants};
 pub(crate) use self::progress::kept_checkpoint;

@@ -13,7 +13,8 @@ pub(crate) mod token_uses;
 use std::sync::Arc;
 
 use bursar::{
-    Actor, Capabilities, CredentialToken, JobKind, LeaseOwner, Namespace, Pattern, Queue, Reporter, Tenant, covered,
+    Actor, Capabilities, CredentialToken, EventName, JobKind, LeaseOwner, Namespace, Pattern, Queue, Reporter, Tenant,
+    covered,
 };
 use sha2::{Digest, Sha256};
 
@@ -98,6 +99,14 @@ impl Principal {
         match covered(&self.capabilities.kinds, kind.as_str()) {
             true => Ok(()),
             false => Err(forbidden(format!("this worker's capabilities do not include the job kind {kind}"))),
+        }
+    }
+
+    /// Fails if a worker's capabilities do not include an event that it emits. Other roles are not restricted.
+    pub(crate) fn may_emit(&self, event: &EventName) -> Result<(), Problem> {
+        match self.role != Some(Role::Worker) || covered(&self.capabilities.events, event.as_str()) {
+            true => Ok(()),
+            false => Err(forbidden(format!("this worker's capabilities do not include the event {event}"))),
         }
     }
 

@@ -1,10 +1,13 @@
-//! `/v1/jobs/…`: the routes of workers. The fence of a lease makes every report safe to retry, so they use no idempotency key.
+//! `/v1/jobs/…`: the routes of workers. The fence of a lease makes every report safe to retry, so they use no idempotency key. Only events that
+//! workers emit need one.
 
 use axum::http::Method;
 use std::collections::HashMap;
 
 use bursar::bounds::check_items;
-use bursar::{End, Error, Finish, HeartbeatItem, JobId, JobKind, LeaseRequest, Progress, Span, WorkerName, covered};
+use bursar::{
+    Emit, End, Error, Finish, HeartbeatItem, JobId, JobKind, LeaseRequest, Op, Progress, Span, WorkerName, covered,
+};
 use serde_json::json;
 
 use crate::call::{Call, Input, NoFields};
@@ -12,15 +15,15 @@ use crate::limits::{BULK_BYTES_MAX, PAGE_ANSWER_BYTES};
 use crate::principal::permissions::{Action, Role};
 use crate::principal::revocation::{denied, is_denied};
 use crate::principal::{Principal, forbidden, unauthorized};
-use crate::reply::Reply;
+use crate::reply::{NoContent, Reply};
 use crate::route::{RetrySafety, Route};
 use crate::wire::job::{BeatenAnswer, FinishedAnswer, LeasedAnswer};
 use crate::wire::millis;
 use crate::wire::problem::Problem;
 use crate::wire::worker_calls::{
-    BeatItem, BeatenItems, CompleteBody, CompleteItem, FailBody, FailItem, FinishedItems, HeartbeatBody, ItemAnswer,
-    ItemsBody, LeaseBody, LeasedJobsAnswer, ProgressBody, ProgressItem, ReturnBody, ReturnItem, SnoozeBody, SnoozeItem,
-    wait,
+    BeatItem, BeatenItems, CompleteBody, CompleteItem, EmitBody, FailBody, FailItem, FinishedItems, HeartbeatBody,
+    ItemAnswer, ItemsBody, LeaseBody, LeasedJobsAnswer, ProgressBody, ProgressItem, ReturnBody, ReturnItem, SnoozeBody,
+    SnoozeItem, wait,
 };
 
 pub(super) fn routes() -> Vec<Route> {
@@ -70,7 +73,11 @@ pub(super) fn routes() -> Vec<Route> {
         Route::new(Method::POST, "/v1/jobs/heartbeat", work, "Renew the leases of many jobs", heartbeat_many)
             .example(json!({ "items": [{ "id": job, "fence": 17 }] })),
     ];
-    routes.into_iter().map(|route| route.retry_safety(RetrySafety::Fence)).collect()
+    let mut routes: Vec<Route> = routes.into_iter().map(|route| route.retry_safety(RetrySafety::Fence)).collect();
+    let emit =
+        Route::new(Method::POST, "/v1/jobs/{id}/events", work, "Emit an event of the application about a job", emit);
+    routes.push(emit.example(json!({ "fence": 17, "event": "preview.ready", "data": { "frame": 1_200 } })));
+    routes
 }
 
 async fn lease(input: Input<(), NoFields, LeaseBody>) -> Result<Reply<LeasedJobsAnswer>, Problem> {
@@ -170,6 +177,14 @@ async fn progress(input: Input<JobId, NoFields, ProgressBody>) -> Result<Reply<B
     let beat = HeartbeatItem::new(input.parameter, input.body.fence);
     let beaten = input.call.bursar().jobs().progress(beat, input.body.into()).await?;
     Ok(Reply::new(BeatenAnswer::from(&beaten)))
+}
+
+async fn emit(input: Input<JobId, NoFields, EmitBody>) -> Result<NoContent, Problem> {
+    let EmitBody { fence, event, data } = input.body;
+    may_report(&input.call, input.parameter).await?;
+    input.call.principal.may_emit(&event)?;
+    let outcome = input.call.run(Op::Emit(Emit { job: input.parameter, fence, event, data })).await?;
+    Ok(NoContent { replayed: outcome.replayed })
 }
 
 async fn complete(input: Input<JobId, NoFields, CompleteBody>) -> Result<Reply<FinishedAnswer>, Problem> {

@@ -10,6 +10,8 @@ mod checks;
 mod client;
 mod dashboard;
 mod database_failures;
+mod emitted;
+mod erasure;
 mod events;
 mod guidance;
 mod hostile;

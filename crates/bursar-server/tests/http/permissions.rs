@@ -78,7 +78,7 @@ async fn every_route_follows_the_permission_table(server: TestServer) {
     let routes = route_list();
     assert!(routes.len() > 60, "the list of routes is complete");
     let blobs = json!({ "read": ["*"], "write": ["*"] });
-    let everything = json!({ "queues": ["*"], "kinds": ["*"], "mutations": ["*"], "blobs": blobs });
+    let everything = json!({ "queues": ["*"], "kinds": ["*"], "mutations": ["*"], "events": ["*"], "blobs": blobs });
     let (full, bare) = (server.worker("acme", everything).await, server.worker("acme", json!({})).await);
     let mut callers =
         vec![(Role::Operator, OPERATOR.to_owned(), true), (Role::Worker, full, true), (Role::Worker, bare, false)];

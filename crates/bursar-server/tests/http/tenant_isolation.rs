@@ -169,7 +169,8 @@ impl Owner {
 
     /// Brings a job into a state that an action accepts; returns the fence of its lease, if it has one.
     async fn bring_to(&self, server: &TestServer, job: &str, queue: &str, act: &str) -> Value {
-        let works = matches!(act, "heartbeat" | "progress" | "complete" | "fail" | "snooze" | "return" | "attempts");
+        let works =
+            matches!(act, "heartbeat" | "progress" | "complete" | "fail" | "snooze" | "return" | "attempts" | "events");
         if !works && !matches!(act, "retry" | "discard" | "erase") {
             return Value::Null;
         }
@@ -238,7 +239,8 @@ impl Outsider {
     async fn all(server: &TestServer) -> Vec<Outsider> {
         let outsider = |name: &str, token: String| Outsider { name: name.to_owned(), token, headers: &[] };
         let blobs = json!({ "read": ["*"], "write": ["*"] });
-        let everything = json!({ "queues": ["*"], "kinds": ["*"], "mutations": ["*"], "blobs": blobs });
+        let everything =
+            json!({ "queues": ["*"], "kinds": ["*"], "mutations": ["*"], "events": ["*"], "blobs": blobs });
         let mut all = vec![
             Outsider { headers: &[("Bursar-Tenant", OTHER_TENANT)], ..outsider("operator", OPERATOR.to_owned()) },
             outsider("worker with all capabilities", server.worker(OTHER_TENANT, everything).await),

@@ -81,7 +81,7 @@ impl LoggedLeases {
 impl JournaledLeases {
     fn apply(&mut self, event: &Event, position: u64, report: &mut CheckReport) {
         let (job, by, end) = match event {
-            Event::JobLeased { job, fence, .. } => (*job, *fence, None),
+            Event::JobLeased(leased) => (leased.job, leased.fence, None),
             Event::JobSucceeded { job, fence, .. } => (*job, *fence, Some(COMPLETED)),
             Event::JobFailed { job, fence, .. } => (*job, *fence, Some("failed")),
             Event::JobRescued { job, fence, .. } => (*job, *fence, Some("expired")),
@@ -136,7 +136,7 @@ impl JobStates {
         }
         let Some((state, hold)) = event.job().and_then(|job| self.0.get_mut(&job)) else { return };
         match event {
-            Event::JobLeased { .. } => *state = JobState::Leased,
+            Event::JobLeased(_) => *state = JobState::Leased,
             Event::JobSucceeded { .. } => *state = JobState::Succeeded,
             Event::JobDied { .. } => *state = JobState::Dead,
             Event::JobParked { .. } => *state = JobState::AwaitingBudget,
@@ -175,6 +175,7 @@ impl JobStates {
 
 #[cfg(test)]
 mod tests {
+    use bursar_core::event::LeasedJob;
     use bursar_core::job::JobError;
     use bursar_core::name::WorkerName;
     use bursar_core::time::Time;
@@ -186,7 +187,7 @@ mod tests {
     fn leased(fence: u64) -> Event {
         let (worker, slots) = (WorkerName::new("w").expect("a name"), Vec::new());
         let (lease, deadline, attempt) = (bursar_core::time::Span::from_secs(1), Time::NEVER, 1);
-        Event::JobLeased { job: JOB, fence, attempt, worker, lease, deadline, slots, owner: None }
+        Event::JobLeased(LeasedJob { job: JOB, fence, attempt, worker, lease, deadline, slots, owner: None })
     }
 
     fn rescued(fence: u64) -> Event {

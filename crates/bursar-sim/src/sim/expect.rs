@@ -109,6 +109,7 @@ impl Model {
             Op::DefineQueue { queue, config } => self.define_queue(case, queue, config),
             Op::PauseQueue { queue, paused } => self.pause_queue(case, queue, *paused),
             Op::Lease(_) | Op::Heartbeat { .. } | Op::Finish { .. } | Op::Act { .. } => self.work(case),
+            Op::Emit(emit) => self.emitted(case, emit),
             Op::Blob(op) => self.blob_op(case, op),
             other => Err(format!("the model does not support {other:?}")),
         }

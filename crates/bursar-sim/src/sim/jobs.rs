@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bursar_core::answer::{Answer, Leased, Renewed};
 use bursar_core::budget::Limit;
-use bursar_core::event::Event;
+use bursar_core::event::{Event, LeasedJob};
 use bursar_core::hold::HoldState;
 use bursar_core::id::{BlobId, HoldId, JobId};
 use bursar_core::job::{
@@ -342,7 +342,7 @@ impl Model {
         event: &Event,
         counted: Counted<'_>,
     ) -> Check<QueueConfig> {
-        let Event::JobLeased { job: id, fence, attempt, worker, .. } = event else {
+        let Event::JobLeased(LeasedJob { job: id, fence, attempt, worker, .. }) = event else {
             return Err(format!("{event:?} is not a lease"));
         };
         let job = self.job(case, *id).ok_or_else(|| format!("gone: {id} is leased, but does not exist"))?;
@@ -376,7 +376,7 @@ impl Model {
         event: &Event,
         (rates, posted): Counted<'_>,
     ) -> Check {
-        let Event::JobLeased { lease, deadline, slots, .. } = event else {
+        let Event::JobLeased(LeasedJob { lease, deadline, slots, .. }) = event else {
             unreachable!("the event was checked before")
         };
         if config.paused {
@@ -416,7 +416,8 @@ impl Model {
 
     /// Gives the lease to the worker.
     fn take(&mut self, case: &Case<'_>, leased: &Job, event: &Event) -> Check {
-        let Event::JobLeased { job: id, fence, attempt, worker, lease, deadline, slots, owner } = event else {
+        let Event::JobLeased(LeasedJob { job: id, fence, attempt, worker, lease, deadline, slots, owner }) = event
+        else {
             unreachable!("the event was checked before")
         };
         let taker = case.request.context.reporter.as_ref().map(|reporter| &reporter.owner);

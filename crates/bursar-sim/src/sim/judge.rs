@@ -486,7 +486,7 @@ fn shown(node: Node, decision: &Decision) -> String {
 /// Returns the guarantee that a request of this kind is about.
 fn area(op: &Op, what: &str) -> &'static str {
     match op {
-        Op::Lease(_) | Op::Heartbeat { .. } | Op::Finish { .. } | Op::Act { .. } => promise(what),
+        Op::Lease(_) | Op::Heartbeat { .. } | Op::Emit(_) | Op::Finish { .. } | Op::Act { .. } => promise(what),
         Op::Blob(_) => blob_promise(what),
         Op::Submit(_) if what.starts_with("references:") => promise(what),
         Op::Submit(_) => "I1 no overspend, I3 all or nothing, I10 no false refusals",

@@ -1,14 +1,15 @@
 //! Progress reports in the workload and in the model: which report and which checkpoint a job keeps.
 
-use bursar_core::answer::Renewed;
+use bursar_core::answer::{Answer, Renewed};
 use bursar_core::event::{CheckpointedJob, Event};
 use bursar_core::id::JobId;
-use bursar_core::job::{HeartbeatItem, Job, JobRuntime, Progress};
+use bursar_core::job::{Emit, HeartbeatItem, Job, JobRuntime, Progress};
+use bursar_core::name::EventName;
 use bursar_core::payload::Payload;
 
 use super::event_cursor::EventCursor;
-use super::expect::{Check, is};
-use super::jobs::JobModel;
+use super::expect::{Case, Check, is};
+use super::jobs::{JobModel, foreign, unknown};
 use super::model::Model;
 use super::workload::Workload;
 
@@ -29,6 +30,14 @@ impl Workload {
             }
         });
         beats.collect()
+    }
+
+    /// Returns an event for every third job that a worker has. It follows from the number of the request.
+    pub(super) fn event(&self, job: &Job) -> Option<Emit> {
+        let emits = self.numbers.is_multiple_of(3);
+        let data = Payload::of(&self.numbers).expect("JSON");
+        let event = EventName::new("preview.ready").expect("a name");
+        emits.then_some(Emit { job: job.id, fence: job.life.fence, event, data })
     }
 }
 
@@ -64,6 +73,25 @@ impl Model {
             data: progress.data.clone(),
         };
         is("a checkpoint", events.next("a checkpoint")?, &Event::JobCheckpointed(expected))
+    }
+}
+
+impl Model {
+    /// Judges an event that a worker emits.
+    pub(super) fn emitted(&mut self, case: &Case<'_>, emit: &Emit) -> Check<bool> {
+        let answered = case.answered;
+        let Some(job) = self.job(case, emit.job) else { return unknown(emit.job, answered).map(|()| false) };
+        if job.is_foreign(case, emit.fence) {
+            return foreign(emit.job, emit.fence, answered).map(|()| false);
+        }
+        if job.lease.is_none() || job.fence != emit.fence {
+            return self.lost(emit.job, emit.fence, false, answered).map(|()| false);
+        }
+        is("an emitted event", case.answer()?, &Answer::Done)?;
+        let mut events = EventCursor::of(case);
+        is("an emitted event", events.next("an emitted event")?, &Event::JobEmitted(emit.clone()))?;
+        self.follow_all(case, events)?;
+        Ok(true)
     }
 }
 

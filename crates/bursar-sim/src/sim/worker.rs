@@ -123,8 +123,21 @@ async fn must_stop(
         reported(workload.numbered(tenant.clone(), Op::Heartbeat { beats }), reporter)
     };
     let Reply::Answer(Ok(outcome)) = send(world, cluster, &request).await else { return false };
+    emit(world, cluster, tenant, jobs, reporter).await;
     let Answer::Renewed(answers) = outcome.answer else { return false };
     answers.iter().any(|answer| !matches!(answer, Ok(beaten) if beaten.order == Order::Continue))
+}
+
+/// Emits an event about one of the jobs, sometimes under a lease that is lost.
+async fn emit(world: &World, cluster: &Cluster, tenant: &Tenant, jobs: &[Job], reporter: &Option<Arc<Reporter>>) {
+    let request = {
+        let workload = &mut world.state().workload;
+        let event = workload.event(&jobs[0]);
+        event.map(|event| reported(workload.numbered(tenant.clone(), Op::Emit(event)), reporter))
+    };
+    if let Some(request) = request {
+        send(world, cluster, &request).await;
+    }
 }
 
 async fn end(world: &World, cluster: &Cluster, tenant: &Tenant, jobs: &[Job], reporter: &Option<Arc<Reporter>>) {

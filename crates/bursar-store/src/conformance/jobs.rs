@@ -4,9 +4,9 @@ use bursar_core::answer::Answer;
 use bursar_core::bounds::CHECKPOINT_BYTES_MAX;
 use bursar_core::context::Context;
 use bursar_core::event::{Event, Stream};
-use bursar_core::id::JobId;
-use bursar_core::job::{End, Finish, HeartbeatItem, Job, JobError, JobSpec, JobState, LastReport, Progress};
-use bursar_core::name::{IdempotencyKey, Tenant};
+use bursar_core::id::{BatchId, JobId};
+use bursar_core::job::{Emit, End, Finish, HeartbeatItem, Job, JobError, JobSpec, JobState, LastReport, Progress};
+use bursar_core::name::{EventName, IdempotencyKey, Tenant};
 use bursar_core::payload::Payload;
 use bursar_core::refusal::Refusal;
 use bursar_core::request::{Act, Command, Op, Request};
@@ -89,6 +89,33 @@ pub(super) async fn stale_fence_changes_nothing(world: World) {
     assert_eq!(world.finish(id, 2, complete(None)).await, Ok(done));
     assert!(is_lost(&world.finish(id, 2, fail(None)).await, false));
     assert_eq!(world.position().await, position, "a repeated report records no event");
+    world.assert_verified().await;
+}
+
+pub(super) async fn only_the_lease_emits_events(world: World) {
+    let id = world.enqueue(vec![work("q", "work")]).await[0];
+    let event = |fence: u64| {
+        let (event, data) = (EventName::new("preview.ready").expect("a name"), Payload::new("[7]").expect("JSON"));
+        Op::Emit(Emit { job: id, fence, event, data })
+    };
+    assert!(matches!(world.submit(event(1)).await, Err(Refusal::LeaseLost { .. })));
+    world.lease("q", 1).await;
+    let before = world.job(id).await;
+    world.apply(event(1)).await;
+    assert!(matches!(world.submit(event(2)).await, Err(Refusal::LeaseLost { .. })));
+    assert_eq!(world.kinds().await.last(), Some(&"job.emitted"));
+    let after = world.job(id).await;
+    assert_eq!((after.version, after.life), (before.version + 1, before.life));
+    world.finish(id, 1, complete(None)).await.expect("it is leased");
+    assert!(matches!(world.submit(event(1)).await, Err(Refusal::LeaseLost { .. })));
+    world.act(Act::Erase, &[id]).await;
+    let rows = world.store.list_journal(0, 100).await.expect("works");
+    let rows: Vec<BatchId> = rows.iter().map(|row| row.batch.id).collect();
+    assert!(world.store.erase_payloads(&[Stream::Job(id)], &rows).await.expect("works"));
+    let events = world.events().await;
+    let emitted: Vec<&Emit> =
+        events.iter().filter_map(|e| if let Event::JobEmitted(e) = e { Some(e) } else { None }).collect();
+    assert!(emitted.len() == 1 && emitted[0].data.is_erased(), "{emitted:?}");
     world.assert_verified().await;
 }
 

@@ -126,6 +126,7 @@ cases! {
     jobs::more_jobs_come_due_than_one_step_promotes,
     jobs::stale_fence_changes_nothing,
     jobs::checkpoint_is_carried_by_the_next_lease,
+    jobs::only_the_lease_emits_events,
     jobs::expired_leases_are_found_and_rescued,
     jobs::bulk_request_has_one_answer_per_job,
     jobs::invalid_item_of_a_bulk_is_refused_alone,

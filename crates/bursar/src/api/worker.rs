@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bursar_core::context::Actor;
-use bursar_core::job::{Finish, HeartbeatItem, Job, LeaseRequest, Order};
+use bursar_core::job::{Emit, Finish, HeartbeatItem, Job, LeaseRequest, Order};
 use bursar_core::name::Scope;
 use bursar_store::StoreError;
 use bursar_worker::{LeasedJob, NotTaken, Progress, Source, SourceError, Worker};
@@ -59,6 +59,14 @@ impl Source for InProcess {
     async fn progress(&self, beat: HeartbeatItem, progress: Progress) -> Result<(), SourceError> {
         match self.0.jobs().progress(beat, progress).await {
             Ok(_) => Ok(()),
+            Err(Error::Refused(refusal)) => Err(NotTaken::from(refusal).into()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn emit(&self, emit: Emit) -> Result<(), SourceError> {
+        match self.0.jobs().emit(emit).await {
+            Ok(()) => Ok(()),
             Err(Error::Refused(refusal)) => Err(NotTaken::from(refusal).into()),
             Err(error) => Err(error.into()),
         }

@@ -293,6 +293,7 @@ fn weight(request: &Request) -> usize {
         Op::PurgeGrants { grants } => 1 + grants.len(),
         Op::Lease(lease) => 1 + 2 * lease.capacity as usize,
         Op::Heartbeat { beats } => 1 + beats.len(),
+        Op::Emit(emit) => 2 + emit.data.as_str().len() / 1_024,
         Op::Finish { items } => {
             let results = items.iter().map(|item| match &item.end {
                 End::Complete { result, .. } => result.as_str().len() / 1_024,

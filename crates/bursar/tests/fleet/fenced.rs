@@ -93,7 +93,8 @@ impl Books {
         let mut holds: BTreeMap<String, u32> = BTreeMap::new();
         for JournalEvent { event, position, .. } in journal {
             match event {
-                Event::JobLeased { job, fence, .. } => {
+                Event::JobLeased(lease) => {
+                    let (job, fence) = (lease.job, &lease.fence);
                     assert_eq!(running.insert(job.to_string(), *fence), None, "two leases of {job} at {position}");
                     let before = last.insert(job.to_string(), *fence);
                     assert!(before.is_none_or(|before| before < *fence), "{job} has fence {fence} after {before:?}");

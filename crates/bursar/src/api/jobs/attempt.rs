@@ -1,6 +1,6 @@
 //! The attempts of a job, derived from its events.
 
-use bursar_core::event::Event;
+use bursar_core::event::{Event, LeasedJob};
 use bursar_core::job::JobError;
 use bursar_core::name::WorkerName;
 use bursar_core::time::Time;
@@ -52,7 +52,7 @@ pub(super) fn from_events(events: &[JournalEvent]) -> Vec<Attempt> {
     let mut attempts: Vec<Attempt> = Vec::new();
     for JournalEvent { event, at, .. } in events {
         let (ended, end) = match event {
-            Event::JobLeased { attempt, fence, worker, .. } => {
+            Event::JobLeased(LeasedJob { attempt, fence, worker, .. }) => {
                 let (attempt, fence, worker, began_at) = (*attempt, *fence, worker.clone(), *at);
                 attempts.push(Attempt { attempt, fence, worker, began_at, end: None });
                 continue;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bursar_core::answer::{Answer, Leased, Renewed};
 use bursar_core::bounds::{ITEMS_MAX, WAIT_MAX};
 use bursar_core::id::{HoldId, JobId};
-use bursar_core::job::{HeartbeatItem, Job, LastReport, LeaseRequest, Progress};
+use bursar_core::job::{Emit, HeartbeatItem, Job, LastReport, LeaseRequest, Progress};
 use bursar_core::name::Scope;
 use bursar_core::refusal::Refusal;
 use bursar_core::request::Op;
@@ -135,6 +135,12 @@ impl Jobs<'_> {
     pub async fn progress(&self, beat: HeartbeatItem, progress: Progress) -> Result<Renewed, Error> {
         progress.check()?;
         self.heartbeat(beat.with_progress(progress)).await
+    }
+
+    /// Records an event of the application about a job that is leased. Listeners to the journal, the job and its queue hear it
+    /// (`job.emitted`). Refused if the lease was lost.
+    pub async fn emit(&self, emit: Emit) -> Result<(), Error> {
+        self.0.execute(Op::Emit(emit)).await.map(drop)
     }
 
     /// Publishes the progress that accepted heartbeats carried.
