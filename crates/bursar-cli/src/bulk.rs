@@ -245,7 +245,7 @@ async fn act_on_matching(
     let many = format!("{}{}", if more { "more than " } else { "" }, counted(found, "job"));
     if which.dry_run || found == 0 {
         let text = match which.dry_run {
-            true => format!("{many} would be {participle}"),
+            true => format!("{many} would be {participle}, where the state allows it"),
             false => "no job matches; nothing was changed".to_owned(),
         };
         context.out.data(&answer, || text)?;
@@ -277,7 +277,7 @@ async fn act_on_matching(
     }
     if answer.refused > 0 {
         let refused = counted(answer.refused, "job");
-        context.out.note(&format!("{refused} changed in the meantime and were not {participle}"));
+        context.out.note(&format!("{refused} not {participle}, because the state does not allow it"));
     }
     context.out.data(&answer, || format!("{} {participle}", counted(answer.done, "job")))?;
     Ok(Exit::Done)

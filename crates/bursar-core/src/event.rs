@@ -37,11 +37,9 @@ use crate::grant::TokenDigest;
 use crate::hold::{ClampedTtl, OnExpiry, Uncovered};
 use crate::id::{BlobId, GrantId, HoldId, JobId};
 use crate::job::{Emit, JobError, JobSpec, QueueConfig, ScheduleSpec};
-use crate::name::{
-    Backend, EventName, LeaseOwner, Namespace, Purpose, Queue, ScheduleName, Scope, Subject, WorkerName,
-};
+use crate::name::{Backend, Namespace, Purpose, Queue, ScheduleName, Scope, Subject, WorkerName};
 use crate::payload::Payload;
-use crate::time::{Span, Time};
+use crate::time::Time;
 use crate::window::Window;
 
 /// A change of state that has happened.

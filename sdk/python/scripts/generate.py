@@ -45,6 +45,7 @@ NAMED = {
     "POST /v1/jobs/edit": "jobs.edit_many",
     "POST /v1/jobs/erase": "jobs.erase_many",
     "POST /v1/jobs/retry": "jobs.retry_many",
+    "POST /v1/jobs/{id}/events": "work.emit",
     "POST /v1/holds": "holds.place",
     "DELETE /v1/grants/{id}": "grants.revoke",
     "DELETE /v1/keys/{id}": "keys.revoke",

@@ -278,6 +278,26 @@ def test_the_next_attempt_gets_the_checkpoint(server: Server, client: Client, na
     assert (report.get("percent"), report.get("message")) == (50, "a report without a checkpoint")
 
 
+def test_a_handler_emits_events_of_the_application(server: Server, client: Client, name: str) -> None:
+    worker = worker_of(server, name)
+
+    @worker.job("render")
+    def render(_payload: Any, ctx: JobContext) -> None:
+        ctx.emit("preview.ready", {"frame": 7})
+
+    @worker.job("render.async")
+    async def render_async(_payload: Any, ctx: AsyncJobContext) -> None:
+        await ctx.emit("preview.ready")
+
+    with running(worker):
+        for kind, data in [("render", {"frame": 7}), ("render.async", None)]:
+            job = enqueue(client, name, kind)
+            assert ended(client, job)["state"] == "succeeded"
+            emitted = [event for event in client.jobs.events(job)["items"] if event["kind"] == "job.emitted"]
+            expected = {"job": job, "fence": 1, "event": "preview.ready", "data": data}
+            assert [event["data"] for event in emitted] == [expected]
+
+
 def test_heartbeats_go_on_while_a_handler_blocks_the_event_loop(server: Server, client: Client, name: str) -> None:
     worker = worker_of(server, name, lease=1.0)
 

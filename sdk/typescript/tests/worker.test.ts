@@ -84,6 +84,24 @@ test('the next attempt gets the checkpoint', async () => {
   await running.drain();
 });
 
+test('a handler emits events of the application', async () => {
+  const { worker, enqueue, until } = await world();
+  worker.on('render', async (_, ctx) => {
+    await ctx.emit('preview.ready', { frame: 7 });
+    await assert.rejects(ctx.emit('preview.ready', 'x'.repeat(20_000)), /at most 16384/);
+  });
+  const running = await worker.start();
+  const id = await enqueue('render');
+  await until(id, 'succeeded');
+  await running.drain();
+  const { items } = await bursar.jobs.events(id);
+  const emitted = items.filter((event) => event.kind === 'job.emitted');
+  assert.deepEqual(
+    emitted.map((event) => event.data),
+    [{ job: id, fence: 1, event: 'preview.ready', data: { frame: 7 } }],
+  );
+});
+
 test('a checkpoint is refused when the lease is lost', async () => {
   const { worker, enqueue, until } = await world();
   let refused: unknown;

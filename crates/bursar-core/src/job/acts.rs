@@ -68,6 +68,9 @@ impl JobAct {
             (JobAct::Discard, _) => Effect::Refused("only dead jobs can be discarded"),
             (JobAct::Erase, state) if state.is_final() && job.payload.is_erased() => Effect::Nothing,
             (JobAct::Erase, state) if state.is_final() || Mutant::EraseLive.on() => Effect::Changes,
+            (JobAct::Erase, _) if job.life.cancelling => {
+                Effect::Refused("it is being cancelled: it ends when its worker reports, or its lease expires")
+            }
             (JobAct::Erase, _) => Effect::Refused("it has not ended; cancel it first"),
         }
     }

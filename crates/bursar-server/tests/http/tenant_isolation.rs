@@ -85,7 +85,7 @@ struct Owner {
 
 impl Owner {
     async fn of(server: &TestServer) -> Owner {
-        let works = json!({ "queues": ["*"], "kinds": ["*"] });
+        let works = json!({ "queues": ["*"], "kinds": ["*"], "events": ["*"] });
         Owner { admin: server.key(OWNER_TENANT, "admin").await, worker: server.worker(OWNER_TENANT, works).await }
     }
 

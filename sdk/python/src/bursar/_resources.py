@@ -593,6 +593,10 @@ class WorkCalls:
         return Call("POST", path("v1", "jobs", id, "complete"), idempotent=True, body=body)
 
     @staticmethod
+    def emit(id: str, /, **body: Unpack[models.EmitBody]) -> Call[None]:
+        return Call("POST", path("v1", "jobs", id, "events"), body=body)
+
+    @staticmethod
     def fail(id: str, /, **body: Unpack[models.FailBody]) -> Call[models.FinishedAnswer]:
         return Call("POST", path("v1", "jobs", id, "fail"), idempotent=True, body=body)
 
@@ -2095,6 +2099,10 @@ class Work:
         """Complete a job."""
         return self._sender.send(WorkCalls.complete(id, **body))
 
+    def emit(self, id: str, /, **body: Unpack[models.EmitBody]) -> None:
+        """Emit an event of the application about a job."""
+        return self._sender.send(WorkCalls.emit(id, **body))
+
     def fail(self, id: str, /, **body: Unpack[models.FailBody]) -> models.FinishedAnswer:
         """Report a failed attempt."""
         return self._sender.send(WorkCalls.fail(id, **body))
@@ -2153,6 +2161,10 @@ class AsyncWork:
     async def complete(self, id: str, /, **body: Unpack[models.CompleteBody]) -> models.FinishedAnswer:
         """Complete a job."""
         return await self._sender.send(WorkCalls.complete(id, **body))
+
+    async def emit(self, id: str, /, **body: Unpack[models.EmitBody]) -> None:
+        """Emit an event of the application about a job."""
+        return await self._sender.send(WorkCalls.emit(id, **body))
 
     async def fail(self, id: str, /, **body: Unpack[models.FailBody]) -> models.FinishedAnswer:
         """Report a failed attempt."""

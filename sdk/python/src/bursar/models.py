@@ -528,6 +528,17 @@ class EditManyBody(TypedDict):
     """Why the jobs are changed; recorded in the journal."""
 
 
+class EmitBody(TypedDict):
+    """An event of the application that a worker emits about its job."""
+
+    data: NotRequired[Any]
+    """JSON for listeners; default: `null`. At most 16 KiB."""
+    event: str
+    """The name of the event, such as `preview.ready`."""
+    fence: int
+    """The fence of the lease."""
+
+
 class EnqueuedAnswer(TypedDict):
     """A job that was enqueued."""
 

@@ -1,9 +1,11 @@
-/** The calls of workers under `/v1/jobs`. The fence of a lease makes every report idempotent, so that it needs no idempotency key. */
+/** The calls of workers under `/v1/jobs`. The fence of a lease makes every report idempotent, so that it needs no idempotency key. An event that a
+ * worker emits has one. */
 
 import { type CallOptions, call } from '../call.js';
 import type {
   BeatItem,
   CompleteItem,
+  EmitBody,
   FailItem,
   ItemsAnswerOfBeatenAnswer,
   ItemsAnswerOfFinishedAnswer,
@@ -35,6 +37,11 @@ export class Work extends Resource {
   /** Sends the progress of jobs and extends their leases. */
   progress(items: ProgressItem[], options?: CallOptions): Promise<ItemsAnswerOfBeatenAnswer> {
     return this.report('progress', items, options);
+  }
+
+  /** Emits an event of the application about a job. A retry emits it once. */
+  emit(id: string, event: EmitBody, options?: CallOptions): Promise<void> {
+    return call(this.settings, { method: 'POST', path: `/v1/jobs/${encodeURIComponent(id)}/events`, body: event }, options);
   }
 
   /** Completes jobs. */

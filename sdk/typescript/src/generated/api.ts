@@ -1201,7 +1201,8 @@ export interface paths {
         /** List a job's events, newest first */
         get: operations["get_jobs_id_events"];
         put?: never;
-        post?: never;
+        /** Emit an event of the application about a job */
+        post: operations["post_jobs_id_events"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2626,6 +2627,21 @@ export interface components {
              * @default null
              */
             reason?: string | null;
+        };
+        /** @description An event of the application that a worker emits about its job. */
+        EmitBody: {
+            /**
+             * @description JSON for listeners; default: `null`. At most 16 KiB.
+             * @default null
+             */
+            data?: unknown;
+            /** @description The name of the event, such as `preview.ready`. */
+            event: string;
+            /**
+             * Format: uint64
+             * @description The fence of the lease.
+             */
+            fence: number;
         };
         /** @description A job that was enqueued. */
         EnqueuedAnswer: {
@@ -5321,6 +5337,7 @@ export type DayCostAnswer = components['schemas']['DayCostAnswer'];
 export type DeadGroupAnswer = components['schemas']['DeadGroupAnswer'];
 export type EditBody = components['schemas']['EditBody'];
 export type EditManyBody = components['schemas']['EditManyBody'];
+export type EmitBody = components['schemas']['EmitBody'];
 export type EnqueuedAnswer = components['schemas']['EnqueuedAnswer'];
 export type EnqueuedJobsAnswer = components['schemas']['EnqueuedJobsAnswer'];
 export type ErrorAnswer = components['schemas']['ErrorAnswer'];
@@ -9474,6 +9491,63 @@ export interface operations {
             429: components["responses"]["429"];
             500: components["responses"]["500"];
             503: components["responses"]["503"];
+        };
+    };
+    post_jobs_id_events: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Operators only: the tenant to act for
+                 * @example acme
+                 */
+                "Bursar-Tenant"?: string;
+                /**
+                 * @description Key of this request: a retry with the same key returns the first answer and changes nothing
+                 * @example order-7
+                 */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @example job_01j9zq3v4w5x6y7z8abcdefghj */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "data": {
+                 *         "frame": 1200
+                 *       },
+                 *       "event": "preview.ready",
+                 *       "fence": 17
+                 *     }
+                 */
+                "application/json": components["schemas"]["EmitBody"];
+            };
+        };
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            429: components["responses"]["429"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            504: components["responses"]["504"];
         };
     };
     post_jobs_id_fail: {

@@ -101,6 +101,13 @@ export class JobContext {
     if (checkpoint !== undefined && answer && 'problem' in answer) throw problemError(answer.problem);
   }
 
+  /** Emits an event of the application about the job, such as `preview.ready`: listeners to the job and its queue hear it (`job.emitted`), and the
+   * journal keeps it. `data` has at most 16 KiB. The token of the worker must have a capability for the event. Fails if the lease is lost. */
+  async emit(event: string, data: unknown = null): Promise<void> {
+    const body = { fence: this.job.lease?.fence ?? 0, event, data };
+    await this.bursar.work.emit(this.job.id, body, { timeoutMs: PROGRESS_MS_MAX, signal: this.signal });
+  }
+
   /** Adds units to what this attempt has spent, on the only scope of the job's hold or on `scope`. A handler that reports no usage has spent the
    * held units if it succeeds, and nothing if it fails. */
   usage(amount: number, scope?: string): void {

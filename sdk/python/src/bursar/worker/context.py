@@ -211,6 +211,12 @@ class JobContext(BaseContext):
         self.blobs = client.blobs.recorded_by(self.made_blob)
         """The blobs of the server. The job refers to those that it puts, when it succeeds."""
 
+    def emit(self, event: str, data: Any = None) -> None:
+        """Emits an event of the application about the job, such as `preview.ready`: listeners to the job and its queue
+        hear it (`job.emitted`), and the journal keeps it. `data` has at most 16 KiB. The token of the worker must have
+        a capability for the event. Raises `LeaseLostError` if the lease is lost."""
+        self.client.work.emit(self.id, fence=self.fence, event=event, data=data)
+
 
 class AsyncJobContext(BaseContext):
     """The context of an asyncio handler."""
@@ -223,3 +229,9 @@ class AsyncJobContext(BaseContext):
         """A client with the token of the worker."""
         self.blobs = client.blobs.recorded_by(self.made_blob)
         """The blobs of the server. The job refers to those that it puts, when it succeeds."""
+
+    async def emit(self, event: str, data: Any = None) -> None:
+        """Emits an event of the application about the job, such as `preview.ready`: listeners to the job and its queue
+        hear it (`job.emitted`), and the journal keeps it. `data` has at most 16 KiB. The token of the worker must have
+        a capability for the event. Raises `LeaseLostError` if the lease is lost."""
+        await self.client.work.emit(self.id, fence=self.fence, event=event, data=data)
