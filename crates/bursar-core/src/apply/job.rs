@@ -47,8 +47,10 @@ pub(super) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64
         Event::JobCheckpointed(event) => checkpointed(ws, event),
         // It is only in the journal.
         Event::JobEmitted(Emit { job, .. }) => change(ws, *job, |_, _| {}),
-        Event::JobSnoozed { job, run_at, .. } => put_off(ws, *job, LeaseEnd::Snoozed, Some(*run_at)),
-        Event::JobReturned { job, .. } => put_off(ws, *job, LeaseEnd::Returned, None),
+        Event::JobSnoozed { job, run_at, .. } => {
+            put_off(ws, *job, LeaseEnd::Snoozed, Some(*run_at), Mutant::BurnSnoozed.on())
+        }
+        Event::JobReturned { job, .. } => put_off(ws, *job, LeaseEnd::Returned, None, Mutant::BurnReturned.on()),
         Event::JobDied { job } => change(ws, *job, |job, now| job.end(JobState::Dead, now)),
         Event::JobDiscarded { job } => change(ws, *job, |job, now| job.end(JobState::Cancelled, now)),
         Event::JobErased { job } => change(ws, *job, |job, _| job.erase()),
@@ -248,12 +250,11 @@ fn checkpointed(ws: &mut Workspace, event: &CheckpointedJob) -> u64 {
     })
 }
 
-/// Ends a lease whose attempt does not count.
-fn put_off(ws: &mut Workspace, id: JobId, end: LeaseEnd, run_at: Option<Time>) -> u64 {
+/// Ends a lease whose attempt does not count, unless it `burns`.
+fn put_off(ws: &mut Workspace, id: JobId, end: LeaseEnd, run_at: Option<Time>, burns: bool) -> u64 {
     end_lease(ws, id, end);
-    let burn = if end == LeaseEnd::Snoozed { Mutant::BurnSnoozed } else { Mutant::BurnReturned };
     change(ws, id, |job, now| {
-        job.life.attempts = job.life.attempts.saturating_sub(u32::from(!burn.on()));
+        job.life.attempts = job.life.attempts.saturating_sub(u32::from(!burns));
         job.wait_until(run_at.unwrap_or(job.life.run_at), now);
     })
 }
