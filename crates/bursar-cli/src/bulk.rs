@@ -277,7 +277,7 @@ async fn act_on_matching(
     }
     if answer.refused > 0 {
         let refused = counted(answer.refused, "job");
-        context.out.note(&format!("{refused} not {participle}, because the state does not allow it"));
+        context.out.note(&format!("{refused} could not be {participle}; name one by its id to see why"));
     }
     context.out.data(&answer, || format!("{} {participle}", counted(answer.done, "job")))?;
     Ok(Exit::Done)

@@ -20,6 +20,7 @@ use futures_util::future::{BoxFuture, join_all};
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
+use crate::answered::Answered;
 use crate::client::Client;
 use crate::error::{Error, source_error};
 use crate::remote_blobs::RemoteBlobs;
@@ -110,20 +111,12 @@ impl Source for RemoteSource {
     async fn progress(&self, beat: HeartbeatItem, progress: Progress) -> Result<(), SourceError> {
         let Progress { percent, message, data, checkpoint } = progress;
         let body = ProgressBody { fence: beat.fence, percent, message, data, checkpoint };
-        match self.client.within(HEARTBEAT_TIMEOUT).work().progress(beat.job, &body).await {
-            Ok(_) => Ok(()),
-            Err(Error::Problem(problem)) if !may_succeed_later(&problem) => Err(rejection(&problem).into()),
-            Err(error) => Err(source_error(error)),
-        }
+        taken(self.client.within(HEARTBEAT_TIMEOUT).work().progress(beat.job, &body).await)
     }
 
     async fn emit(&self, emit: Emit) -> Result<(), SourceError> {
         let Emit { job, fence, event, data } = emit;
-        match self.client.within(HEARTBEAT_TIMEOUT).work().emit(job, &EmitBody { fence, event, data }).await {
-            Ok(_) => Ok(()),
-            Err(Error::Problem(problem)) if !may_succeed_later(&problem) => Err(rejection(&problem).into()),
-            Err(error) => Err(source_error(error)),
-        }
+        taken(self.client.within(HEARTBEAT_TIMEOUT).work().emit(job, &EmitBody { fence, event, data }).await)
     }
 
     async fn settle(&self) {
@@ -299,6 +292,15 @@ fn convert_items<T, A>(
         ItemAnswer::Failed { problem } => Ok(Err(rejection(&problem))),
     };
     items.into_iter().map(one).collect()
+}
+
+/// Returns whether a report on one job was accepted.
+fn taken<T>(answer: Result<Answered<T>, Error>) -> Result<(), SourceError> {
+    match answer {
+        Ok(_) => Ok(()),
+        Err(Error::Problem(problem)) if !may_succeed_later(&problem) => Err(rejection(&problem).into()),
+        Err(error) => Err(source_error(error)),
+    }
 }
 
 /// Returns whether the same report may be accepted later. An internal error may be fixed by then.

@@ -393,7 +393,10 @@ pub(crate) async fn run(args: Jobs, context: &Context) -> Result<Exit, Problem> 
             print_renewed(work.progress(id, &body).await, id, fence, context).await?;
         }
         Jobs::Emit { lease: LeaseRef { id, fence }, event, data } => {
+            let emitted = serde_json::json!({ "job": id, "event": event });
+            let text = format!("{id} has emitted {event}");
             work.emit(id, &EmitBody { fence, event, data }).await?;
+            context.out.data(&emitted, || text)?;
         }
         Jobs::Complete { lease: LeaseRef { id, fence }, result, blobs, usage } => {
             let body = CompleteBody { fence, result, usage: usage.read(id, context).await?, blobs };

@@ -45,12 +45,10 @@ pub(super) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64
             failed(ws, *job, LeaseEnd::Lapsed, error, *run_at)
         }
         Event::JobCheckpointed(event) => checkpointed(ws, event),
-        // It is only in the journal.
+        // The row keeps none of it.
         Event::JobEmitted(Emit { job, .. }) => change(ws, *job, |_, _| {}),
-        Event::JobSnoozed { job, run_at, .. } => {
-            put_off(ws, *job, LeaseEnd::Snoozed, Some(*run_at), Mutant::BurnSnoozed.on())
-        }
-        Event::JobReturned { job, .. } => put_off(ws, *job, LeaseEnd::Returned, None, Mutant::BurnReturned.on()),
+        Event::JobSnoozed { job, run_at, .. } => put_off(ws, *job, LeaseEnd::Snoozed, Some(*run_at)),
+        Event::JobReturned { job, .. } => put_off(ws, *job, LeaseEnd::Returned, None),
         Event::JobDied { job } => change(ws, *job, |job, now| job.end(JobState::Dead, now)),
         Event::JobDiscarded { job } => change(ws, *job, |job, now| job.end(JobState::Cancelled, now)),
         Event::JobErased { job } => change(ws, *job, |job, _| job.erase()),
@@ -250,11 +248,13 @@ fn checkpointed(ws: &mut Workspace, event: &CheckpointedJob) -> u64 {
     })
 }
 
-/// Ends a lease whose attempt does not count, unless it `burns`.
-fn put_off(ws: &mut Workspace, id: JobId, end: LeaseEnd, run_at: Option<Time>, burns: bool) -> u64 {
+/// Ends a lease whose attempt does not count. The job waits until `run_at`, or as it did before.
+fn put_off(ws: &mut Workspace, id: JobId, end: LeaseEnd, run_at: Option<Time>) -> u64 {
     end_lease(ws, id, end);
+    let snoozed = end == LeaseEnd::Snoozed;
+    let counts = if snoozed { Mutant::BurnSnoozed.on() } else { Mutant::BurnReturned.on() };
     change(ws, id, |job, now| {
-        job.life.attempts = job.life.attempts.saturating_sub(u32::from(!burns));
+        job.life.attempts = job.life.attempts.saturating_sub(u32::from(!counts));
         job.wait_until(run_at.unwrap_or(job.life.run_at), now);
     })
 }

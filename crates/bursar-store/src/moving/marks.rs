@@ -6,7 +6,8 @@
 //! | `moved` | the source | Its contents are in another database. Triggers refuse every write. |
 //! | `moved_from` | the target | The move has ended. |
 //!
-//! The row `erasures` is no mark: it counts the transactions that overwrote rows of the journal, which a move reads as well.
+//! The row `erasures` counts the transactions that have overwritten rows of the journal. A move compares it to notice that rows have changed
+//! since they were read.
 
 use serde::{Deserialize, Serialize};
 

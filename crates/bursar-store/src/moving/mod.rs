@@ -4,8 +4,9 @@
 //! heartbeats have extended a lease, and what retention has deleted. It would also apply a million commands one by one.
 //!
 //! The one mechanism is a pass (`pass.rs`): it reads a table on both sides in the order of its key and writes what differs to the target.
-//! Passes are repeated, so an interrupted move goes on by running it again. Rows of the journal change only if payloads are erased, so a pass
-//! after the first one reads only those after the last one of the target, unless there was an erasure.
+//! Passes are repeated, so an interrupted move goes on by running it again. The first pass of a run
+//! reads the whole journal, further ones only the rows that the target lacks. Older rows change only if payloads are erased; if that happened
+//! during the run, the last pass reads the whole journal again.
 //!
 //! Without `follow` nothing may write to the source: the move refuses a source that other processes have open, and keeps it locked. With
 //! `follow` the source stays in use:

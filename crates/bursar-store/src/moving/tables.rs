@@ -110,7 +110,7 @@ pub(crate) fn row_bytes(row: &Row) -> usize {
     row.iter().map(|v| size_of::<Value>() + value(v)).sum()
 }
 
-/// The journal, whose rows are only appended, but for payloads that are erased.
+/// The journal. Its rows are only appended, and changed only to erase payloads.
 pub(crate) const JOURNAL: &Table = &TABLES[0];
 
 impl Table {

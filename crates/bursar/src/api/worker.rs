@@ -57,19 +57,20 @@ impl Source for InProcess {
     }
 
     async fn progress(&self, beat: HeartbeatItem, progress: Progress) -> Result<(), SourceError> {
-        match self.0.jobs().progress(beat, progress).await {
-            Ok(_) => Ok(()),
-            Err(Error::Refused(refusal)) => Err(NotTaken::from(refusal).into()),
-            Err(error) => Err(error.into()),
-        }
+        taken(self.0.jobs().progress(beat, progress).await)
     }
 
     async fn emit(&self, emit: Emit) -> Result<(), SourceError> {
-        match self.0.jobs().emit(emit).await {
-            Ok(()) => Ok(()),
-            Err(Error::Refused(refusal)) => Err(NotTaken::from(refusal).into()),
-            Err(error) => Err(error.into()),
-        }
+        taken(self.0.jobs().emit(emit).await)
+    }
+}
+
+/// Returns whether a report on one job was accepted.
+fn taken<T>(answer: Result<T, Error>) -> Result<(), SourceError> {
+    match answer {
+        Ok(_) => Ok(()),
+        Err(Error::Refused(refusal)) => Err(NotTaken::from(refusal).into()),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use bursar::{
-    Act, ArchiveOptions, Error, Fingerprint, HeartbeatItem, Job, JobFilter, JobId, JobSpec, JobState, LeaseRequest,
-    MemoryPlace, Payload, Progress, Span,
+    Act, ArchiveOptions, Bursar, Error, Fingerprint, HeartbeatItem, Job, JobFilter, JobId, JobSpec, JobState,
+    LeaseRequest, MemoryPlace, Payload, PostgresOptions, Progress, Span,
 };
 
 use crate::archive::Killed;
@@ -156,6 +156,24 @@ async fn the_markers_are_refused_as_payloads(place: Place) {
         assert!(refused.contains("result is {"), "{refused}");
         jobs.complete(job, fence, secret(), None).await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_own_the_tables_changes_nothing() {
+    let home = crate::home::postgres().open().await;
+    let job = succeed(&home, "q").await;
+    let app = format!("{}_app", home.url.rsplit('/').next().unwrap());
+    home.sql(format!("CREATE ROLE {app} LOGIN")).await;
+    // The owner gives the role its privileges.
+    let role = PostgresOptions { role: Some(app.clone()), ..PostgresOptions::default() };
+    Bursar::options(&home.url).postgres(role).upkeep(None).open().await.unwrap().close().await;
+    let url = home.url.replace("postgres@", &format!("{app}@"));
+    let server = Bursar::options(&url).clock(home.clock.clone()).migrate(false).upkeep(None).open().await.unwrap();
+    assert_eq!(server.jobs().find(job.id).await.unwrap().as_ref(), Some(&job));
+    let refused = server.jobs().erase(job.id).await.unwrap_err().to_string();
+    assert!(refused.contains("does not own the tables"), "{refused}");
+    assert_eq!(server.jobs().find(job.id).await.unwrap(), Some(job));
+    server.close().await;
 }
 
 /// Counts the places of a file that have the secret.
