@@ -1,10 +1,11 @@
 //! Every fault that can be turned on is caught.
 //!
-//! A fault is on for the whole process, so that this program has only one test.
+//! A fault is on for the whole process, so that this program has only one test, and each hunt is a process of its own.
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::process::Command;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bursar_core::cron::Cron;
 use bursar_core::decide::Rules;
@@ -15,12 +16,14 @@ use bursar_core::payload::Payload;
 use bursar_core::request::{CheckedRequest, Op};
 use bursar_core::time::{Span, Time};
 use bursar_core::window::Zone;
-use bursar_sim::sim::mutation::{caught_elsewhere, hunt};
-use bursar_sim::sim::run;
+use bursar_sim::sim::mutation::caught_elsewhere;
 use bursar_store::prelude::*;
 use bursar_store::{JobFilter, LockPolicy, ManualClock, MemoryStore, Setup};
 use bursar_testkit::SeqIds;
 use futures_util::FutureExt;
+
+/// The most worlds to run per fault.
+const WORLDS_MAX: u64 = 400;
 
 #[test]
 fn every_fault_is_caught_and_correct_worlds_pass() {
@@ -29,15 +32,19 @@ fn every_fault_is_caught_and_correct_worlds_pass() {
     let jobs = jobs_per_tick();
     Mutant::switch(None);
     assert_eq!(jobs, 4, "each of the four tick requests enqueues a job, even the early one");
+    let hunted = Mutant::ALL.iter().copied().filter(|mutant| caught_elsewhere(*mutant).is_none());
+    let worlds = hunted.map(Some).chain([None]).collect();
     let mut caught_by = Vec::new();
-    for mutant in Mutant::ALL.iter().copied().filter(|mutant| caught_elsewhere(*mutant).is_none()) {
-        assert!(is_consulted(mutant), "no source checks whether {mutant:?} is on");
-        let hunt = hunt(mutant, 400, 600);
-        let caught = hunt.caught.unwrap_or_else(|| panic!("{} survived {} worlds", mutant.name(), hunt.runs));
-        caught_by.push((mutant, caught.1.check.to_string()));
-    }
-    for seed in 0..3 {
-        assert!(run(seed, 600).failure.is_none(), "seed {seed} fails with all faults off");
+    for (mutant, check) in run_all(worlds) {
+        match (mutant, check) {
+            (Some(mutant), Some(check)) => {
+                assert!(is_consulted(mutant), "no source checks whether {mutant:?} is on");
+                caught_by.push((mutant, check));
+            }
+            (Some(mutant), None) => panic!("{} survived {WORLDS_MAX} worlds", mutant.name()),
+            (None, Some(check)) => panic!("with all faults off, a world fails: {check}"),
+            (None, None) => {}
+        }
     }
     let elsewhere = Mutant::ALL.iter().filter_map(|mutant| Some((*mutant, caught_elsewhere(*mutant)?.to_owned())));
     let document = read(&root().join("docs/simulation.md"));
@@ -46,6 +53,38 @@ fn every_fault_is_caught_and_correct_worlds_pass() {
     let rows = rows.map(|(mutant, by)| format!("| `{}` | {} | {by} |", mutant.name(), mutant.about().trim()));
     let missing: Vec<String> = rows.filter(|row| !lines.contains(row.as_str())).collect();
     assert!(missing.is_empty(), "docs/simulation.md lacks these rows:\n{}", missing.join("\n"));
+}
+
+/// Runs worlds with each of these faults, as many at once as there are processors. Returns for each the check that failed.
+fn run_all(mut faults: Vec<Option<Mutant>>) -> Vec<(Option<Mutant>, Option<String>)> {
+    faults.reverse();
+    let (waiting, results) = (Mutex::new(faults), Mutex::new(Vec::new()));
+    let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                while let Some(fault) = next() {
+                    let check = failed_check(fault);
+                    results.lock().unwrap_or_else(PoisonError::into_inner).push((fault, check));
+                }
+            });
+        }
+    });
+    results.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs worlds until one fails, and returns the check that failed; `None` if none does.
+fn failed_check(fault: Option<Mutant>) -> Option<String> {
+    let mut sim = Command::new(env!("CARGO_BIN_EXE_sim"));
+    let worlds = fault.map_or(3, |_| WORLDS_MAX).to_string();
+    sim.args(["--seed", "0", "--commands", "600", "--seeds", &worlds]);
+    sim.args(fault.into_iter().flat_map(|fault| ["--mutant", fault.name()]));
+    let output = sim.output().expect("the simulator starts");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let check = text.lines().find_map(|line| line.strip_prefix("FAILED")).map(|check| check.trim().to_owned());
+    assert_eq!(output.status.success(), check.is_none(), "{fault:?}: {text}{}", String::from_utf8_lossy(&output.stderr));
+    check
 }
 
 /// Returns how many jobs one tick of a schedule enqueues when one request comes early and three come in time, two of them in

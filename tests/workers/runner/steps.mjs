@@ -1,6 +1,7 @@
 // The steps that scenarios.json is made of.
 
 import assert from 'node:assert/strict';
+import { OPERATOR } from './server.mjs';
 
 /** What the steps do, by their first field. Each gets the world of the scenario and the step. */
 export const STEPS = {
@@ -194,18 +195,27 @@ export const STEPS = {
     await world.server.api('DELETE', `/v1/workers/${world.tokens.get(name).id}`);
   },
 
-  /** Listens to the events of a job until the end of the scenario. */
+  /** Listens to the events of a job until the end of the scenario. Like every listener, it resumes when its stream ends. */
   async listen(world, { listen: name }) {
-    world.listening = new AbortController();
+    const { signal } = (world.listening = new AbortController());
     world.heard = '';
     const url = `${world.server.url}/v1/events?channels=job:${world.jobs.get(name)}`;
-    const headers = { authorization: `Bearer ${(await import('./server.mjs')).OPERATOR}` };
-    const answer = await fetch(url, { headers, signal: world.listening.signal });
-    assert.equal(answer.status, 200);
     const read = async () => {
+      const seen = [...world.heard.matchAll(/^id: (\d+)$/gm)].at(-1)?.[1];
+      const headers = { authorization: `Bearer ${OPERATOR}`, ...(seen && { 'last-event-id': seen }) };
+      const answer = await fetch(url, { headers, signal });
+      assert.equal(answer.status, 200);
       for await (const part of answer.body.pipeThrough(new TextDecoderStream())) world.heard += part;
     };
-    read().catch(() => undefined);
+    const listen = async () => {
+      while (!signal.aborted) {
+        const ended = await read().then(() => ': the stream ended', (error) => `: ${error}`);
+        // An event that was cut off comes again.
+        world.heard = `${world.heard.slice(0, world.heard.lastIndexOf('\n\n') + 2)}${ended}\n\n`;
+        await new Promise((done) => setTimeout(done, 100));
+      }
+    };
+    void listen();
     await world.eventually(() => world.heard.includes('event: ready'), () => world.heard);
   },
 

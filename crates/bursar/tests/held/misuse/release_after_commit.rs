@@ -1,4 +1,4 @@
-//! What is committed cannot be released.
+//! error[E0382]: use of moved value: `held`
 
 async fn both(held: bursar::Held) {
     let _ = held.commit(1).await;

@@ -2,15 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod misuse;
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bursar::{Budget, Bursar, Held, Limit, ManualClock, NotSettled, Time, Window};
-
-#[test]
-fn settling_twice_does_not_compile() {
-    trybuild::TestCases::new().compile_fail("tests/ui/*.rs");
-}
 
 async fn room() -> Bursar {
     let bursar = Bursar::options("sqlite::memory:").upkeep(None).open().await.unwrap();

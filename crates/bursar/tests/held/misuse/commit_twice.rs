@@ -1,4 +1,4 @@
-//! A handle is taken by value.
+//! error[E0382]: use of moved value: `held`
 
 async fn twice(held: bursar::Held) {
     let _ = held.commit(1).await;
