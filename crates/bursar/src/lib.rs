@@ -102,7 +102,10 @@ pub use crate::api::journal::{HistoryMark, Journal, JournalEvent};
 pub use crate::api::ledger::{BalanceView, BudgetView, Ledger};
 pub use crate::api::options::Options;
 pub use crate::api::queues::{QueueFigures, QueueSeries, Queues};
-pub use crate::api::reservation::{Reservation, ReservationError, ReservationKernel, Resource};
+pub use crate::api::reservation::{
+    NamePart, NotEnded, ReleaseReason, Reservation, ReservationChange, ReservationError, ReservationEvent,
+    ReservationEvents, ReservationKernel, ReservationListenError, Resource, UncommittedReservation,
+};
 pub use crate::api::schedules::Schedules;
 pub use crate::api::transaction::Transaction;
 pub use crate::archive::{

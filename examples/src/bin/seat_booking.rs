@@ -4,18 +4,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bursar::{Bursar, HoldState, ManualClock, ReservationError, Resource, Span, Time};
+use bursar::{Bursar, HoldState, ManualClock, ReleaseReason, ReservationError, Resource, Span, Time};
 use bursar_examples::Failure;
 
 /// The seats of a show on one night.
 struct Seats;
 
 impl Resource for Seats {
-    type Key = &'static str;
-    type Window = &'static str;
+    type Key = String;
+    type Window = String;
     const KIND: &'static str = "seat";
 
-    fn capacity_sqlite(conn: &rusqlite::Connection, show: &&str, night: &&str) -> Result<i64, Failure> {
+    fn capacity_sqlite(&self, conn: &rusqlite::Connection, show: &String, night: &String) -> Result<i64, Failure> {
         let sql = "SELECT seats FROM shows WHERE name = ?1 AND night = ?2";
         Ok(conn.query_row(sql, (show, night), |row| row.get(0))?)
     }
@@ -31,35 +31,38 @@ async fn main() -> Result<(), Failure> {
     let bursar = Bursar::options("sqlite::memory:").clock(clock.clone()).open().await?;
     set_seats(&bursar, 3).await?;
 
-    let seats = bursar.reservations::<Seats>();
-    let checkout = Duration::from_secs(600);
-    let ann = seats.hold(&SHOW, &NIGHT, 2, checkout).await?;
-    assert_eq!(ann.remaining, 1);
+    let seats = bursar.reservations(Seats);
+    let (show, night, checkout) = (SHOW.to_owned(), NIGHT.to_owned(), Duration::from_secs(600));
+    let ann = seats.hold(&show, &night, 2, checkout).await?;
+    assert_eq!(ann.remaining(), 1);
 
     // Two more do not fit. The error says how many are available.
-    match seats.hold(&SHOW, &NIGHT, 2, checkout).await {
+    match seats.hold(&show, &night, 2, checkout).await {
         Err(ReservationError::Insufficient { requested: 2, available: 1, capacity: 3 }) => {}
         other => panic!("one seat is left: {other:?}"),
     }
 
-    // Ann pays, so her hold is committed. Bob releases his.
-    seats.commit(ann.id).await?;
-    let bob = seats.hold(&SHOW, &NIGHT, 1, checkout).await?;
-    seats.release(bob.id, "changed his mind").await?;
+    // Ann pays, so her hold is committed. Bob's payment fails.
+    ann.commit().await?;
+    let bob = seats.hold(&show, &night, 1, checkout).await?;
+    bob.release(ReleaseReason::PaymentFailed).await?;
 
-    // Cleo takes too long, and her hold expires. Dora gets the seat, so Cleo's late commit is refused.
-    let cleo = seats.hold(&SHOW, &NIGHT, 1, checkout).await?;
+    // Cleo pays in another request, so the program keeps only the id of her reservation. She takes too long, and her hold expires. Dora
+    // gets the seat, so Cleo's late commit is refused.
+    let cleo = seats.hold(&show, &night, 1, checkout).await?.detach();
     clock.advance(Span::from_secs(601));
-    let dora = seats.hold(&SHOW, &NIGHT, 1, checkout).await?;
-    match seats.commit(cleo.id).await {
+    let dora = seats.hold(&show, &night, 1, checkout).await?;
+    match seats.commit(cleo).await {
         Err(ReservationError::ConflictingState { actual: HoldState::Expired, .. }) => {}
         other => panic!("the reservation has expired: {other:?}"),
     }
-    seats.commit(dora.id).await?;
+    dora.commit().await?;
 
     // The application adds seats in its own table, and the next reservation sees them.
     set_seats(&bursar, 5).await?;
-    assert_eq!(seats.hold(&SHOW, &NIGHT, 2, checkout).await?.remaining, 0);
+    let last = seats.hold(&show, &night, 2, checkout).await?;
+    assert_eq!(last.remaining(), 0);
+    last.commit().await?;
 
     assert!(bursar.verify().await?.is_ok());
     bursar.close().await;

@@ -9,7 +9,7 @@ const ENUMS: [(&str, &str); 6] = [
     ("crates/bursar-core/src/refusal.rs", "Refusal"),
     ("crates/bursar-store/src/error.rs", "StoreError"),
     ("crates/bursar/src/error.rs", "Error"),
-    ("crates/bursar/src/api/reservation.rs", "ReservationError"),
+    ("crates/bursar/src/api/reservation/error.rs", "ReservationError"),
     ("crates/bursar-client/src/error.rs", "Error"),
     ("crates/bursar/src/meter/settings.rs", "MeterError"),
 ];

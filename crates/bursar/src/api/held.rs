@@ -15,6 +15,9 @@ use crate::api::instance::Bursar;
 use crate::error::Error;
 use crate::maintenance::retry_on_drop;
 
+/// The reason that the journal has for what a dropped handle did.
+pub(crate) const DROPPED: &str = "the handle was dropped";
+
 /// The handle of a hold. `commit` and `release` consume it, so settling a hold twice does not compile. If they fail and the hold can still
 /// be settled, the error gives the handle back ([`NotSettled`]).
 ///
@@ -199,7 +202,7 @@ impl Drop for Held {
         // Not in the current runtime, if there is one: it may shut down before the hold is settled.
         let runtime = bursar.inner.runtime.clone();
         let unsettled = Unsettled(ops);
-        runtime.spawn(settle_dropped(bursar.because("the handle was dropped"), hold, unsettled));
+        runtime.spawn(settle_dropped(bursar.because(DROPPED), hold, unsettled));
     }
 }
 

@@ -17,7 +17,7 @@ fn settling_twice_does_not_compile() {
         assert_eq!(errors(&library, &path), [expected], "{}", path.display());
         programs += 1;
     }
-    assert_eq!(programs, 2);
+    assert_eq!(programs, 3);
 }
 
 /// Returns the library that cargo has compiled for this test: the latest with which a right program compiles.
