@@ -47,7 +47,7 @@ pub(crate) struct List {
     before: Option<u64>,
     #[command(flatten)]
     most: PageSize,
-    /// List only the events of one object: hold_…, grant_…, job_…, blob_…, cmd_… or scope:NAME (everything that affected it)
+    /// List only the events of one object: hold_…, grant_…, job_…, blob_…, cmd_…, queue:NAME, schedule:NAME, namespace:NAME, or scope:NAME for everything that affected it
     #[arg(long, value_name = "ID", value_parser = stream)]
     stream: Option<String>,
     /// List only one kind, such as hold.placed; a prefix such as hold selects all kinds that start with hold.
@@ -59,20 +59,31 @@ fn position(text: &str) -> Result<u64, String> {
     whole(text, 0..=u64::MAX)
 }
 
+/// The streams that are named by their kind and name.
+const NAMED: [&str; 3] = ["queue", "schedule", "namespace"];
+
 fn stream(text: &str) -> Result<String, bursar::Invalid> {
-    let is_stream = match text.strip_prefix("scope:") {
-        Some(scope) => Scope::new(scope).map(|_| true)?,
-        None => {
-            text.parse::<bursar::HoldId>().is_ok()
-                || text.parse::<bursar::GrantId>().is_ok()
-                || text.parse::<bursar::JobId>().is_ok()
-                || text.parse::<bursar::BlobId>().is_ok()
-                || text.parse::<bursar::CommandId>().is_ok()
-        }
+    let is_id = |text: &str| {
+        text.parse::<bursar::HoldId>().is_ok()
+            || text.parse::<bursar::GrantId>().is_ok()
+            || text.parse::<bursar::JobId>().is_ok()
+            || text.parse::<bursar::BlobId>().is_ok()
+            || text.parse::<bursar::CommandId>().is_ok()
+    };
+    let is_stream = match text.split_once(':') {
+        Some(("scope", scope)) => Scope::new(scope).map(|_| true)?,
+        Some((kind, name)) if NAMED.contains(&kind) => !name.is_empty(),
+        Some(("command", id)) => id.parse::<bursar::CommandId>().is_ok(),
+        // The prefix of an id names its kind: `job:job_…`.
+        Some((kind, id)) => is_id(id) && id.starts_with(&format!("{kind}_")),
+        None => is_id(text),
     };
     match is_stream {
         true => Ok(text.to_owned()),
-        false => Err(bursar::Invalid::new("stream", "must be hold_…, grant_…, job_…, blob_…, cmd_… or scope:NAME")),
+        false => Err(bursar::Invalid::new(
+            "stream",
+            "must be hold_…, grant_…, job_…, blob_…, cmd_…, scope:NAME, queue:NAME, schedule:NAME or namespace:NAME",
+        )),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Jobs and their attempts.
 
 use bursar::notation::about;
-use bursar::{JobState, Time};
+use bursar::{JobState, Payload, Time};
 use bursar_wire::Page;
 use bursar_wire::job::{AttemptAnswer, CostAnswer, FinishedAnswer, JobAnswer, ProgressAnswer};
 use bursar_wire::problem::Problem;
@@ -69,7 +69,7 @@ pub(crate) async fn print_job(job: &JobAnswer, context: &Context) -> Result<(), 
             format!("state     {}", job.state),
             format!("queue     {}", job.queue),
             format!("kind      {}", job.kind),
-            format!("payload   {}", job.payload.as_str()),
+            format!("payload   {}", shown(&job.payload)),
             format!("priority  {}", job.priority),
             format!("attempts  {}{most}", job.attempts),
             format!("enqueued  {}", moment(job.enqueued_at.as_ref())),
@@ -77,14 +77,19 @@ pub(crate) async fn print_job(job: &JobAnswer, context: &Context) -> Result<(), 
             format!("lease     {}", cell(lease)),
             format!("hold      {}", cell(job.hold)),
             format!("cost      {}", cell(Some(cost.collect::<Vec<_>>().join(", ")).filter(|cost| !cost.is_empty()))),
-            format!("result    {}", job.result.as_str()),
+            format!("result    {}", shown(&job.result)),
         ];
         lines.extend(job.progress.as_ref().map(|report| format!("progress  {}", progress(report))));
-        lines.extend(job.checkpoint.as_ref().map(|checkpoint| format!("checkpoint {}", checkpoint.as_str())));
+        lines.extend(job.checkpoint.as_ref().map(|checkpoint| format!("checkpoint {}", shown(checkpoint))));
         lines.extend(job.blobs.iter().map(|blob| format!("blob      {blob}")));
         lines.extend(attempts.iter().map(attempt));
         lines.join("\n")
     })
+}
+
+/// Returns the JSON of a payload, or that it was erased.
+pub(crate) fn shown(payload: &Payload) -> &str {
+    if payload.is_erased() { "(erased)" } else { payload.as_str() }
 }
 
 /// Describes the last progress report: `40 % rendering {"frame":1200}, 3 minutes ago, under fence 17`.

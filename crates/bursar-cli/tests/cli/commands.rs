@@ -45,6 +45,8 @@ fn a_command_holds_redeems_and_enqueues_once() {
     let events = dir.json(&["journal", "list", "--stream", text(&done["id"])]);
     let events = events["items"].as_array().unwrap();
     assert_eq!(events.len(), 3);
+    let by_kind = dir.json(&["journal", "list", "--stream", &format!("job:{}", text(&done["jobs"][0]["id"]))]);
+    assert_eq!(by_kind["items"][0]["kind"], "job.enqueued");
     assert!(events.iter().all(|event| event["correlation_id"] == "c-1" && event["reason"] == "demo"));
     assert_eq!(dir.json(&["grant", "list"])["items"][0]["state"], "redeemed");
 }

@@ -133,17 +133,42 @@ async fn read(input: Input<(), JournalQuery>) -> Result<Reply<Page<EventAnswer>>
         return Ok(Reply::new(Page { items, next: next.map(|next| next.to_string()) }));
     }
     let after = after.or(cursor).unwrap_or(0).max(period.after);
-    let (events, at) = input.call.bursar().journal().read(after, limit).await?;
-    let items = events.iter().filter(wanted).map(convert::event_answer).collect();
-    // The end is reached when the position does not advance.
-    let more = at > after && period.before.is_none_or(|before| at < before);
-    Ok(Reply::new(Page { items, next: more.then(|| at.to_string()) }))
+    let (events, next) = read_on(&input.call, &period, after, limit, &wanted).await?;
+    let items = events.iter().map(convert::event_answer).collect();
+    Ok(Reply::new(Page { items, next: next.map(|next| next.to_string()) }))
 }
 
-/// The most positions that one call searches backwards.
+/// The most positions that one call searches.
 const SEARCHED_MAX: u64 = 20_000;
 /// Positions read at once.
 const STEP: u64 = 500;
+
+/// Reads onwards from a position until some events are found or [`SEARCHED_MAX`] positions are searched. Returns at most `limit` events, and
+/// the position after which the next page begins.
+async fn read_on(
+    call: &Call,
+    period: &Period,
+    after: u64,
+    limit: usize,
+    wanted: &(dyn Fn(&&JournalEvent) -> bool + Send + Sync),
+) -> Result<(Vec<JournalEvent>, Option<u64>), Problem> {
+    let mut at = after;
+    loop {
+        let (mut events, now_at) = call.bursar().journal().read(at, limit.max(STEP as usize)).await?;
+        events.retain(|event| wanted(&event));
+        // The end is reached when the position does not advance.
+        let more = now_at > at && period.before.is_none_or(|before| now_at < before);
+        if events.len() > limit {
+            events.truncate(limit);
+            let last = events.last().map(|event| event.position);
+            return Ok((events, last));
+        }
+        if !events.is_empty() || !more || now_at - after >= SEARCHED_MAX {
+            return Ok((events, more.then_some(now_at)));
+        }
+        at = now_at;
+    }
+}
 
 /// Reads backwards from a position until `limit` events are found or [`SEARCHED_MAX`] positions are searched. Returns the events, newest
 /// first, and the position before which the next page begins.

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::call::{Call, Input, NoFields};
 use crate::convert;
-use crate::principal::permissions::{Action, Role};
+use crate::principal::permissions::{Action, Allowed, Role};
 use crate::principal::{authorize, forbidden, unauthorized};
 use crate::reply::{Created, NoContent, Reply};
 use crate::route::Route;
@@ -64,6 +64,7 @@ async fn make_worker(input: Input<(), NoFields, WorkerBody>) -> Result<Created<I
     // The name is also the worker name in leases, which has stricter rules.
     WorkerName::new(&name)?;
     capabilities.check()?;
+    check_mutations(&capabilities.mutations)?;
     issue(&input.call, WORKER, Claims { name, role: None, capabilities, first: None }, expires_in_ms).await
 }
 
@@ -85,6 +86,17 @@ fn may_mint(call: &Call, class: CredentialClass, role: Option<Role>) -> Result<(
         true => Err(forbidden("only an operator may create, rotate or revoke operator and monitor keys")),
         false => Ok(()),
     }
+}
+
+/// Refuses mutations that match no action which a worker can be granted.
+fn check_mutations(mutations: &[bursar::Pattern]) -> Result<(), Problem> {
+    let grantable = || Action::ALL.iter().filter(|action| action.allows(Role::Worker) == Allowed::Granted);
+    let useless = mutations.iter().find(|pattern| !grantable().any(|action| pattern.admits(action.name())));
+    useless.map_or(Ok(()), |pattern| {
+        let names: Vec<&str> = grantable().map(|action| action.name()).collect();
+        let detail = format!("{pattern} is no action that a worker can be granted; these are: {}", names.join(", "));
+        Err(Problem::invalid("capabilities.mutations".into(), detail))
+    })
 }
 
 async fn issue(

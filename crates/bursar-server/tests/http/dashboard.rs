@@ -130,6 +130,12 @@ async fn lists_can_begin_with_the_newest(server: TestServer) {
     }
     assert_eq!(seen, expected, "every event once, newest first");
     server.call("GET", "/v1/journal?order=newest&after=1", NULL).await.is(400);
+    // A page goes on until something is found.
+    let many: Vec<Value> = (0..1_000).map(|_| json!({ "queue": "many", "kind": "k" })).collect();
+    server.call("POST", "/v1/jobs/bulk", json!({ "jobs": many })).await.is(200);
+    server.call("PUT", "/v1/queues/last", json!({})).await.is(200);
+    let last = server.call("GET", "/v1/journal?stream=queue:last&limit=1", NULL).await.is(200).json();
+    assert_eq!(last["items"][0]["kind"], "queue.defined");
     server.stop().await;
 }
 

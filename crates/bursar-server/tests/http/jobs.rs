@@ -364,6 +364,10 @@ async fn workers_are_limited_by_their_capabilities(server: TestServer) {
         server.call_as(&worker, "POST", "/v1/jobs", json!({ "queue": "q", "kind": "k" })).await.is(403).problem(),
         "forbidden"
     );
+    let useless = json!({ "name": "w", "capabilities": { "mutations": ["jobs.*", "grants.erase"] } });
+    let refused = server.call("POST", "/v1/workers", useless).await.is(400).json();
+    assert_eq!(refused["field"], "capabilities.mutations");
+    assert!(refused["detail"].as_str().is_some_and(|detail| detail.contains("grants.write")), "{refused}");
     let maker = server.worker("default", json!({ "mutations": ["jobs.*"] })).await;
     server.call_as(&maker, "POST", "/v1/jobs", json!({ "queue": "q", "kind": "k" })).await.is(201);
     let spender = server.worker("default", json!({ "mutations": ["commands.submit"] })).await;
