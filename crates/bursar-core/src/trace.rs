@@ -1,7 +1,8 @@
 //! Trace contexts, which jobs carry from the caller that enqueued them to their events.
 //!
 //! A `traceparent` is part of the request's context and not of the request itself, so a repeated request from another
-//! trace is still the same request. Bursar passes it on unchanged and creates no spans of its own.
+//! trace is still the same request. The rules pass it on unchanged. Spans are the business of `bursar-server`, which gives the context
+//! of a request the span that its jobs belong to.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,6 +10,9 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::refusal::Invalid;
+
+/// The flag of a sampled trace.
+const SAMPLED: u8 = 1;
 
 /// A W3C `traceparent`: `00-TRACE-SPAN-FLAGS`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -27,6 +31,26 @@ impl TraceParent {
     /// Returns the same trace with another span.
     pub fn at(self, span: u64) -> TraceParent {
         TraceParent { span: span.max(1), ..self }
+    }
+
+    /// Returns the same span of a trace that is sampled: its spans are exported.
+    pub fn sampled(self) -> TraceParent {
+        TraceParent { flags: self.flags | SAMPLED, ..self }
+    }
+
+    /// Returns whether the trace is sampled: its spans are exported.
+    pub fn is_sampled(&self) -> bool {
+        self.flags & SAMPLED != 0
+    }
+
+    /// Returns the trace id.
+    pub fn trace(&self) -> u128 {
+        self.trace
+    }
+
+    /// Returns the span id.
+    pub fn span(&self) -> u64 {
+        self.span
     }
 
     /// Returns the trace id as 32 hexadecimal digits.
@@ -102,6 +126,8 @@ mod tests {
         assert_eq!((parsed.to_string().as_str(), parsed.flags()), (text, 1));
         assert_eq!(parsed.trace_id(), "0af7651916cd43dd8448eb211c80319c");
         assert_eq!(parsed.at(5).to_string(), text.replace("00ad6b7169203331", "0000000000000005"));
+        assert!(parsed.is_sampled() && !TraceParent::new(7, 7).is_sampled());
+        assert_eq!(TraceParent::new(7, 7).sampled().to_string(), format!("00-{:032x}-{:016x}-01", 7, 7));
         assert_eq!(TraceParent::new(0, 0).to_string().parse(), Ok(TraceParent::new(1, 1)));
         let json = serde_json::to_string(&parsed).unwrap();
         assert_eq!(serde_json::from_str::<TraceParent>(&json).unwrap(), parsed);

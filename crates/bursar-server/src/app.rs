@@ -15,6 +15,7 @@ use crate::lease_cache::LeaseCache;
 use crate::limits::{Limits, RequestSlots};
 use crate::metering::Metering;
 use crate::metrics::Metrics;
+use crate::otlp::Otlp;
 use crate::principal::Principal;
 use crate::principal::authenticate::TokenKeys;
 use crate::principal::failed_attempts::FailedAttempts;
@@ -48,6 +49,8 @@ pub(crate) struct App {
     pub(crate) leases: LeaseCache,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) metering: Metering,
+    /// Takes spans; `None` if none are exported.
+    pub(crate) otlp: Option<Arc<Otlp>>,
     /// The OpenAPI document, generated on first use.
     document: OnceLock<Bytes>,
     /// The principal of every request when the server runs inside the caller's process, where no token is needed.
@@ -87,6 +90,7 @@ impl App {
             metrics: Metrics::default(),
             clock,
             metering,
+            otlp: None,
             stopping: AtomicBool::new(false),
         }
     }

@@ -19,6 +19,7 @@ use crate::app::App;
 use crate::events::socket::Upgrade;
 use crate::pipeline::paced_body::paced;
 use crate::principal::Principal;
+use crate::trace::Trace;
 use crate::wire::problem::Problem;
 
 /// An authorized request with its parsed path parameter, query and body.
@@ -85,6 +86,8 @@ pub(crate) struct Call {
     pub(crate) accepts_html: bool,
     /// The quota that the headers of the response report, in place of the principal's own.
     pub(crate) quota: Arc<OnceLock<Standing>>,
+    /// The ids of the request.
+    pub(crate) trace: Trace,
 }
 
 impl Call {

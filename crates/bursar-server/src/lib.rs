@@ -30,6 +30,7 @@
 //! | `activity` | spend by minute and notable events of the last hour, for dashboards |
 //! | `openapi`, `reference` | the OpenAPI document and its Markdown rendering, both generated from the routes |
 //! | `metrics`, `trace` | Prometheus metrics; request ids and trace contexts |
+//! | `otlp/` | spans of requests and jobs, sent to a receiver of OpenTelemetry |
 //!
 //! The router, the OpenAPI document and the test of the permission table are all generated from the list of routes, so a route
 //! cannot exist without an action and a description.
@@ -51,6 +52,7 @@ mod local;
 mod metering;
 mod metrics;
 mod openapi;
+mod otlp;
 mod parse;
 mod pipeline;
 mod principal;
@@ -72,6 +74,7 @@ pub use crate::limits::Limits;
 pub use crate::local::Local;
 pub use crate::metrics::markdown as metrics_table;
 pub use crate::openapi::document;
+pub use crate::otlp::{OtlpError, OtlpSettings};
 pub use crate::principal::authenticate::OPERATOR_BYTES_MIN;
 pub use crate::principal::jwks::{JwksError, JwksSettings, JwksSource};
 pub use crate::principal::jwt::{JwtError, JwtKey, JwtRules};

@@ -22,7 +22,7 @@ const COUNT_TIMEOUT: Duration = Duration::from_secs(2);
 const SECONDS: [f64; 10] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0];
 
 /// Every metric: name, Prometheus type, help text.
-const METRICS: [(&str, &str, &str); 62] = [
+const METRICS: [(&str, &str, &str); 63] = [
     ("bursar_build_info", "gauge", "Always 1; the label `version` is the version of Bursar."),
     ("bursar_http_requests_total", "counter", "HTTP requests answered, by method, route and status."),
     (
@@ -48,6 +48,11 @@ const METRICS: [(&str, &str, &str); 62] = [
         "bursar_jwks_readings_total",
         "counter",
         "Readings of the key set of user tokens, by result; after `failed`, the last set stays in use.",
+    ),
+    (
+        "bursar_otlp_spans_total",
+        "counter",
+        "OpenTelemetry spans, by result: `exported`, `dropped` because the queue was full, `failed` if the receiver did not take them.",
     ),
     ("bursar_commands_done_total", "counter", "Requests that the engine completed."),
     (
@@ -315,6 +320,11 @@ fn server_metrics(app: &App, page: &mut Page) {
     page.family("bursar_jwks_readings_total");
     page.sample("bursar_jwks_readings_total", "result=\"good\"", readings.good);
     page.sample("bursar_jwks_readings_total", "result=\"failed\"", readings.failed);
+    let spans = app.otlp.as_ref().map(|otlp| otlp.counts()).unwrap_or_default();
+    page.family("bursar_otlp_spans_total");
+    for (result, count) in [("exported", spans.exported), ("dropped", spans.dropped), ("failed", spans.failed)] {
+        page.sample("bursar_otlp_spans_total", &format!("result=\"{result}\""), count);
+    }
     page.value("bursar_event_listeners", load(&metrics.listeners));
     page.value("bursar_event_listeners_dropped_total", load(&metrics.dropped));
     let blobs = &metrics.blobs;

@@ -1,7 +1,7 @@
 //! The steps that every request goes through, whatever its route.
 //!
 //! 1. [`handle`] gives the request an id and a trace, and checks the size of its head.
-//! 2. [`run`] opens the log span and catches panics.
+//! 2. [`run`] opens the log span and the exported one, and catches panics.
 //! 3. [`answer`] takes a request slot, authenticates, authorizes, and reads the headers ([`headers`]).
 //! 4. It gives the slot back while it reads the body ([`read_body`]) and reserves memory for the response, then takes one again.
 //! 5. It charges the caller's quota and runs the handler. Writes run in a task of their own, so they complete even if the caller
@@ -37,6 +37,7 @@ use crate::events::socket::Upgrade;
 use crate::in_flight::{Account, Reservation, UNCOUNTED};
 use crate::limits::HEAD_BYTES_MAX;
 use crate::metering::QuotaRefusal;
+use crate::otlp::request::RequestSpan;
 use crate::principal::authenticate::authenticate;
 use crate::principal::permissions::{Action, Role};
 use crate::principal::{Principal, authorize};
@@ -114,7 +115,12 @@ pub(crate) async fn run(app: Arc<App>, route: Arc<Route>, request: Request) -> R
         "request", method = %route.method, route = route.path, request_id = trace.request_id(), trace_id = trace.trace_id(),
         principal = tracing::field::Empty
     );
-    run_in_span(app, route, request, trace).instrument(span).await
+    let exported = RequestSpan::begin(&app, &route, &trace);
+    let response = run_in_span(app, route, request, trace).instrument(span).await;
+    if let Some(exported) = exported {
+        exported.end(response.status());
+    }
+    response
 }
 
 async fn run_in_span(app: Arc<App>, route: Arc<Route>, request: Request, trace: Trace) -> Response {
@@ -236,7 +242,8 @@ fn call(app: &Arc<App>, route: &Route, principal: Principal, parts: &Parts, trac
     let tenant = tenant(&principal, &parts.headers)?;
     // A local request has no id that a client could have logged, so the journal records no correlation id.
     let correlation_id = app.local_principal.is_none().then(|| trace.correlation_id());
-    let traceparent = trace.parent();
+    // Jobs and events belong to the span of the request, if it is exported, and otherwise to the caller's.
+    let traceparent = trace.recorded().or(trace.parent());
     let reporter = (route.action == Action::JobsWork).then(|| principal.reporter());
     let context = Context { correlation_id, traceparent, reporter, ..Context::of(tenant).by(principal.actor()) };
     let key = if route.is_keyed() { header_text(&parts.headers, &IDEMPOTENCY_KEY)? } else { None };
@@ -263,6 +270,7 @@ fn call(app: &Arc<App>, route: &Route, principal: Principal, parts: &Parts, trac
         principal,
         context,
         quota: Arc::default(),
+        trace: trace.clone(),
     })
 }
 

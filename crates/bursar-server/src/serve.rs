@@ -26,6 +26,7 @@ use crate::dashboard::with_dashboard;
 use crate::in_flight::Account;
 use crate::limits::{HEAD_BYTES_MAX, Limits};
 use crate::metering::Metering;
+use crate::otlp::{Exporter, Exporting, Otlp, OtlpSettings};
 use crate::pipeline::{self, HealthOnly, Peer};
 use crate::principal::authenticate::{OPERATOR_BYTES_MIN, TokenKeys};
 use crate::principal::jwks::{Jwks, JwksError, JwksSettings};
@@ -58,6 +59,8 @@ pub struct Settings {
     pub blobs: Option<Blobs>,
     /// Whether downloads from a bucket are redirected to it, by signed addresses.
     pub redirect_downloads: bool,
+    /// Where spans are sent; without it, none are.
+    pub otlp: Option<OtlpSettings>,
     /// One-time codes that sign a browser in to the dashboard.
     pub login_codes: LoginCodes,
 }
@@ -94,6 +97,7 @@ pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
     login_codes: LoginCodes,
+    exporter: Option<Exporter>,
     /// The operator token that this start created.
     new_token: Option<String>,
 }
@@ -102,7 +106,7 @@ impl Server {
     /// Binds the address. Connections are accepted by [`Server::run`].
     pub async fn bind(bursar: Bursar, address: SocketAddr, settings: Settings) -> Result<Server, StartError> {
         let Settings { operator_token, jwt_keys, jwt_rules, limits, clock, meter, trusted_proxies, .. } = settings;
-        let Settings { jwks, blobs, redirect_downloads, login_codes, .. } = settings;
+        let Settings { jwks, blobs, redirect_downloads, login_codes, otlp, .. } = settings;
         if operator_token.as_ref().is_some_and(|token| token.len() < OPERATOR_BYTES_MIN) {
             return Err(StartError::ShortToken);
         }
@@ -125,8 +129,10 @@ impl Server {
         app.proxies = Proxies(trusted_proxies);
         app.blobs = blobs;
         app.redirect_downloads = redirect_downloads;
+        let (otlp, exporter) = otlp.map(Otlp::new).unzip();
+        app.otlp = otlp;
         let app = Arc::new(app);
-        Ok(Server { app, listener, address, login_codes, new_token })
+        Ok(Server { app, listener, address, login_codes, exporter, new_token })
     }
 
     /// Returns the address that the server listens on.
@@ -142,7 +148,7 @@ impl Server {
     /// Serves until `stop` completes. Then it accepts no more connections, and returns once the running requests are answered or
     /// `limits.drain` has passed.
     pub async fn run(self, stop: impl Future<Output = ()>) {
-        let Server { app, listener, login_codes, .. } = self;
+        let Server { app, listener, login_codes, exporter, .. } = self;
         let router = TowerToHyperService::new(with_dashboard(&app, router(&app), login_codes));
         let connections = Arc::new(Semaphore::new(app.limits.connections));
         let health_connections = Arc::new(Semaphore::new(HEALTH_CONNECTIONS));
@@ -153,6 +159,8 @@ impl Server {
         let heads: Account = "heads of requests".into();
         let collection = tokio::spawn(collection::run(app.clone()));
         let jwks = app.token_keys.jwks.clone().map(|jwks| tokio::spawn(async move { jwks.run().await }));
+        let exporting = app.otlp.clone().zip(exporter);
+        let exporting = exporting.map(|(otlp, exporter)| Exporting::start(otlp, exporter, &app.bursar));
         let mut stop = std::pin::pin!(stop);
         loop {
             let (mut permit, mut health_only) = tokio::select! {
@@ -223,6 +231,9 @@ impl Server {
         };
         if tokio::time::timeout(app.limits.drain, closed).await.is_err() {
             tracing::warn!("shutdown timed out with requests still running (limits.drain_ms)");
+        }
+        if let Some(exporting) = exporting {
+            exporting.stop().await;
         }
     }
 }

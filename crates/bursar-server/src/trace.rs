@@ -1,6 +1,7 @@
 //! The ids of a request: its request id and its W3C trace context.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
@@ -23,6 +24,8 @@ struct Ids {
     parent: Option<TraceParent>,
     /// The `traceparent` of the response.
     own: TraceParent,
+    /// Whether a span of the request is exported.
+    recorded: AtomicBool,
 }
 
 /// Maximum length of a request id that a caller sends.
@@ -50,6 +53,7 @@ impl Trace {
             trace_id: own.trace_id(),
             parent,
             own,
+            recorded: AtomicBool::new(false),
         }))
     }
 
@@ -66,6 +70,22 @@ impl Trace {
         self.0.parent
     }
 
+    /// Returns the trace id as a number.
+    pub(crate) fn trace(&self) -> u128 {
+        self.0.own.trace()
+    }
+
+    /// Marks the trace as sampled and returns the context of the request's span, which will be exported.
+    pub(crate) fn record(&self) -> TraceParent {
+        self.0.recorded.store(true, Ordering::Relaxed);
+        self.0.own.sampled()
+    }
+
+    /// Returns the context of the request's span, if it will be exported.
+    pub(crate) fn recorded(&self) -> Option<TraceParent> {
+        self.0.recorded.load(Ordering::Relaxed).then(|| self.0.own.sampled())
+    }
+
     /// Returns the correlation id for the journal: the caller's trace id, or else the request id.
     pub(crate) fn correlation_id(&self) -> String {
         if self.0.parent.is_some() { self.0.trace_id.clone() } else { self.0.request_id.clone() }
@@ -73,7 +93,7 @@ impl Trace {
 
     /// Adds the request id and trace context to a response.
     pub(crate) fn write_headers(&self, headers: &mut HeaderMap) {
-        let parent = self.0.own.to_string();
+        let parent = self.recorded().unwrap_or(self.0.own).to_string();
         for (name, value) in [(REQUEST_ID, self.request_id()), (TRACEPARENT, &parent)] {
             if let Ok(value) = HeaderValue::from_str(value) {
                 headers.insert(name, value);
@@ -100,6 +120,12 @@ mod tests {
         let sent = out[TRACEPARENT].to_str().unwrap();
         assert!(sent.starts_with("00-0af7651916cd43dd8448eb211c80319c-") && sent.ends_with("-01") && sent != trace);
         headers.insert(TRACEPARENT, HeaderValue::from_static("00-0-0-0"));
+        let started = Trace::of(&headers);
+        assert!(started.recorded().is_none());
+        assert_eq!(started.record().trace(), started.trace());
+        started.write_headers(&mut out);
+        assert_eq!(out[TRACEPARENT].to_str().unwrap(), started.recorded().unwrap().to_string());
+        assert!(started.recorded().unwrap().is_sampled());
         assert!(Trace::of(&headers).parent().is_none());
         headers.insert(REQUEST_ID, HeaderValue::from_str(&"x".repeat(200)).unwrap());
         assert_eq!(Trace::of(&headers).request_id().len(), 32);

@@ -58,9 +58,9 @@ pub use bursar_core::grant::{Grant, GrantFault, GrantState};
 pub use bursar_core::hold::{ClampedTtl, HeldCharge, Hold, HoldState, OnExpiry};
 pub use bursar_core::id::{BlobId, CommandId, GrantId, HoldId, IdSource, JobId, KeyId, WorkerId};
 pub use bursar_core::job::{
-    Backoff, Emit, End, Finish, HeartbeatItem, Job, JobAct, JobError, JobSpec, JobState, LastReport, Lease,
-    LeaseRequest, Missed as MissedTicks, Order, Overlap, QueueConfig, Rate, Retention, Retry, Schedule, ScheduleSpec,
-    Usage,
+    Backoff, Emit, End, EndedAttempt, Finish, HeartbeatItem, Job, JobAct, JobError, JobSpec, JobState, LastReport,
+    Lease, LeaseEnd, LeaseRequest, Missed as MissedTicks, Order, Overlap, QueueConfig, Rate, Retention, Retry,
+    Schedule, ScheduleSpec, Usage,
 };
 pub use bursar_core::name::{
     Backend, EventName, FlowKey, IdempotencyKey, JobKind, LeaseOwner, Name, Namespace, Purpose, Queue, Referrer,

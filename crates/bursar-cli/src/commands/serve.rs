@@ -32,6 +32,9 @@ pub(crate) async fn run(args: Serve, global: GlobalArgs) -> Result<Exit, Problem
     if !loaded.unknown.is_empty() {
         tracing::warn!(variables = loaded.unknown.join(", "), "unknown BURSAR_ environment variables ignored");
     }
+    if !loaded.ignored.is_empty() {
+        tracing::warn!(variables = loaded.ignored.join(", "), "invalid OpenTelemetry environment variables ignored");
+    }
     let settings = config.server(config.database.url())?;
     prepare_folder(config.database.url())?;
     let bursar = config.options(config.database.url())?.open().await?;

@@ -95,6 +95,7 @@ impl File<'_> {
             let what = match target.kind.in_toml() {
                 Toml::String => "a string",
                 Toml::Integer => "an integer",
+                Toml::Number => "a number",
                 Toml::Boolean => "true or false",
             };
             self.error(&name, at, &format!("{name} must be {what}: {}", target.kind.allowed()))
@@ -164,6 +165,8 @@ fn text_in(setting: &Setting, value: &DeValue<'_>) -> Option<String> {
         (Toml::Integer, DeValue::Integer(number)) => {
             i128::from_str_radix(number.as_str(), number.radix()).ok().map(|number| number.to_string())
         }
+        (Toml::Number, DeValue::Float(number)) => Some(number.as_str().replace('_', "")),
+        (Toml::Number, DeValue::Integer(number)) => Some(number.as_str().replace('_', "")),
         (Toml::Boolean, DeValue::Boolean(yes)) => Some(yes.to_string()),
         _ => None,
     }

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use bursar::meter::PathPattern;
 use bursar::{Limit, Span};
-use bursar_server::{JwksSource, JwtKey, Network, OPERATOR_BYTES_MIN};
+use bursar_server::{JwksSource, JwtKey, Network, OPERATOR_BYTES_MIN, OtlpSettings};
 use tracing_subscriber::filter::Targets;
 
 use super::meter::{read_paths, read_quota, show_paths, show_quota};
 use super::tenant_kept::{self, TenantsKept};
-use super::{Config, Database, Secret};
+use super::{Config, Database, Secret, otlp};
 
 /// The log levels.
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
@@ -40,6 +40,12 @@ pub(crate) enum Kind {
     PublicKey(Field<Option<String>>),
     /// The address of a key set.
     KeySet(Field<Option<String>>),
+    /// The address of a receiver of OpenTelemetry, or `none`.
+    Receiver(Field<Option<String>>),
+    /// Headers for a receiver of OpenTelemetry, which are secrets.
+    Headers(Field<Option<Secret>>),
+    /// A number from 0 to 1.
+    Part(Field<f64>),
     /// The operator token.
     Token(Field<Option<Secret>>),
     /// The secret that signs user tokens.
@@ -88,6 +94,18 @@ impl Kind {
             Kind::KeySet(at) => {
                 JwksSource::at(text).map_err(|_| format!("must be {}", self.allowed()))?;
                 *at(config) = Some(text.to_owned());
+            }
+            Kind::Receiver(at) => {
+                let good = text == otlp::NONE || OtlpSettings::at(text).is_ok();
+                *at(config) = Some(good.then(|| text.to_owned()).ok_or_else(|| format!("must be {}", self.allowed()))?);
+            }
+            Kind::Headers(at) => {
+                let good = otlp::are_headers(text).then(|| Secret::new(text));
+                *at(config) = Some(good.ok_or_else(|| format!("must be {}", self.allowed()))?);
+            }
+            Kind::Part(at) => {
+                let part = text.parse().ok().filter(|part| (0.0..=1.0).contains(part));
+                *at(config) = part.ok_or_else(invalid)?;
             }
             Kind::PublicKey(at) => {
                 JwtKey::public(text).map_err(|_| format!("must be {}", self.allowed()))?;
@@ -140,9 +158,10 @@ impl Kind {
             Kind::TenantsKept { at, .. } => tenant_kept::show(at(config)),
             Kind::Quota(at) => show_quota(at(config)),
             Kind::Paths(at) => return at(config).as_deref().map(show_paths),
-            Kind::Text(at) | Kind::KeySet(at) => return at(config).clone(),
+            Kind::Text(at) | Kind::KeySet(at) | Kind::Receiver(at) => return at(config).clone(),
+            Kind::Part(at) => at(config).to_string(),
             Kind::PublicKey(at) => return at(config).as_ref().map(|_| "(public key)".to_owned()),
-            Kind::Token(at) | Kind::Key(at) | Kind::Secret(at) => {
+            Kind::Token(at) | Kind::Key(at) | Kind::Secret(at) | Kind::Headers(at) => {
                 return at(config).as_ref().map(|_| "(secret)".to_owned());
             }
             Kind::Count { at, .. } => at(config).to_string(),
@@ -168,6 +187,9 @@ impl Kind {
             Kind::Paths(_) => "paths, separated by commas: /livez, /docs/{*rest}; `-` for none".to_owned(),
             Kind::Text(_) => "any text".to_owned(),
             Kind::KeySet(_) => "https://…, or http://… on a loopback address".to_owned(),
+            Kind::Receiver(_) => "http://… or https://… without a password and without a query; `none` for no export".to_owned(),
+            Kind::Headers(_) => "at most 32 headers, separated by commas: NAME=VALUE, NAME=VALUE".to_owned(),
+            Kind::Part(_) => "a number from 0 to 1".to_owned(),
             Kind::PublicKey(_) => "a PEM public key: RSA with at least 2048 bits, or Ed25519".to_owned(),
             Kind::Token(_) => format!("at least {OPERATOR_BYTES_MIN} characters"),
             Kind::Key(_) => "at least 32 bytes".to_owned(),
@@ -186,7 +208,7 @@ impl Kind {
     /// Returns the placeholder for the value in the help.
     pub(crate) fn value_name(&self) -> String {
         match self {
-            Kind::Database(_) | Kind::Server(_) | Kind::KeySet(_) => "URL",
+            Kind::Database(_) | Kind::Server(_) | Kind::KeySet(_) | Kind::Receiver(_) => "URL",
             Kind::Address(_) => "ADDR",
             Kind::Networks(_) => "NETWORKS",
             Kind::TenantsKept { .. } => "TENANT.KIND=DURATION,…",
@@ -194,8 +216,8 @@ impl Kind {
             Kind::Paths(_) => "PATHS",
             Kind::Text(_) => "TEXT",
             Kind::PublicKey(_) => "PEM",
-            Kind::Token(_) | Kind::Key(_) | Kind::Secret(_) => "SECRET",
-            Kind::Count { .. } => "N",
+            Kind::Token(_) | Kind::Key(_) | Kind::Secret(_) | Kind::Headers(_) => "SECRET",
+            Kind::Count { .. } | Kind::Part(_) => "N",
             Kind::Millis { .. } => "MS",
             Kind::Bool(_) => "true|false",
             Kind::Choice([no, yes], _) => return format!("{no}|{yes}"),
@@ -206,7 +228,7 @@ impl Kind {
 
     /// Whether the value must not be shown.
     pub(crate) fn is_secret(&self) -> bool {
-        matches!(self, Kind::Token(_) | Kind::Key(_) | Kind::Secret(_))
+        matches!(self, Kind::Token(_) | Kind::Key(_) | Kind::Secret(_) | Kind::Headers(_))
     }
 
     /// Returns the TOML type of the value.
@@ -214,6 +236,7 @@ impl Kind {
         match self {
             Kind::Count { .. } | Kind::Millis { .. } => Toml::Integer,
             Kind::Bool(_) => Toml::Boolean,
+            Kind::Part(_) => Toml::Number,
             _ => Toml::String,
         }
     }
@@ -224,6 +247,7 @@ impl Kind {
 pub(crate) enum Toml {
     String,
     Integer,
+    Number,
     Boolean,
 }
 

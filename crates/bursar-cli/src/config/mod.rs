@@ -11,6 +11,7 @@ mod fuzz;
 mod journal;
 mod kind;
 mod meter;
+mod otlp;
 mod secret;
 mod settings;
 mod tenant_kept;
@@ -27,6 +28,7 @@ use bursar_wire::problem::Problem;
 pub(crate) use self::flags::Flags;
 pub(crate) use self::kind::{Kind, has_password_parameter, split_password};
 use self::meter::Quotas;
+use self::otlp::Otlp;
 pub(crate) use self::secret::{Database, Secret};
 pub(crate) use self::settings::{Setting, markdown, settings};
 use self::tenant_kept::TenantsKept;
@@ -59,6 +61,7 @@ pub(crate) struct Config {
     pub(crate) blobs: BlobStorage,
     pub(crate) journal: JournalArchive,
     pub(crate) meter: Quotas,
+    pub(crate) otlp: Otlp,
 }
 
 /// How user tokens (JWTs) are checked.
@@ -216,6 +219,7 @@ impl Default for Config {
             blobs: BlobStorage::default(),
             journal: JournalArchive::default(),
             meter: Quotas::default(),
+            otlp: Otlp::default(),
         }
     }
 }
@@ -298,6 +302,7 @@ impl Config {
             meter: Some(self.meter.settings()),
             blobs: Some(self.blobs.open(url)?),
             redirect_downloads: self.blobs.redirect,
+            otlp: self.otlp()?,
             login_codes: bursar_server::LoginCodes::default(),
         })
     }
@@ -343,6 +348,8 @@ pub(crate) struct Loaded {
     pub(crate) origins: Vec<Origin>,
     /// `BURSAR_` variables of the environment that are not settings.
     pub(crate) unknown: Vec<String>,
+    /// Variables of OpenTelemetry whose values are invalid, so that they are ignored.
+    pub(crate) ignored: Vec<String>,
 }
 
 /// A value for a setting, as text, with its origin.
@@ -353,10 +360,11 @@ struct Assignment {
     origin: Origin,
 }
 
-/// Loads the named file, or the default one if it exists; then the environment; then flags.
+/// Loads the variables of OpenTelemetry; then the named file, or the default one if it exists; then the environment; then flags.
 pub(crate) fn load(file: Option<&Path>, flags: &Flags) -> Result<Loaded, Problem> {
     let variables = std::env::vars_os().filter_map(|(name, value)| {
-        let name = name.into_string().ok().filter(|name| name.starts_with("BURSAR_"))?;
+        let name = name.into_string().ok();
+        let name = name.filter(|name| name.starts_with("BURSAR_") || otlp::is_variable(name))?;
         Some((name, value.into_string().ok()))
     });
     load_from(file, &variables.collect::<Vec<_>>(), flags)
@@ -366,8 +374,10 @@ pub(crate) fn load(file: Option<&Path>, flags: &Flags) -> Result<Loaded, Problem
 type Variable = (String, Option<String>);
 
 fn load_from(file: Option<&Path>, variables: &[Variable], flags: &Flags) -> Result<Loaded, Problem> {
-    let mut loaded =
-        Loaded { config: Config::default(), origins: vec![Origin::Default; settings().len()], unknown: Vec::new() };
+    let (config, origins) = (Config::default(), vec![Origin::Default; settings().len()]);
+    let (standard, ignored) = otlp::assignments(variables);
+    let mut loaded = Loaded { config, origins, unknown: Vec::new(), ignored };
+    standard.into_iter().try_for_each(|assignment| loaded.assign(assignment))?;
     let default = Path::new(FILE_DEFAULT);
     if let Some(path) = file.or_else(|| default.is_file().then_some(default)) {
         let file = file::read(path)?;
@@ -381,6 +391,7 @@ fn load_from(file: Option<&Path>, variables: &[Variable], flags: &Flags) -> Resu
     assignments.into_iter().try_for_each(|assignment| loaded.assign(assignment))?;
     loaded.unknown = unknown;
     flags.assignments().try_for_each(|assignment| loaded.assign(assignment))?;
+    loaded.prefer_own_receiver();
     Ok(loaded)
 }
 
@@ -405,7 +416,7 @@ impl Loaded {
 /// Returns the settings of the environment, and the `BURSAR_` variables that are not settings.
 fn environment(variables: &[Variable]) -> Result<(Vec<Assignment>, Vec<String>), Problem> {
     let (mut assignments, mut unknown): (Vec<Assignment>, Vec<String>) = (Vec::new(), Vec::new());
-    for (name, value) in variables {
+    for (name, value) in variables.iter().filter(|(name, _)| !otlp::is_variable(name)) {
         let by_name = |variable: &str| settings().iter().position(|setting| setting.variable() == variable);
         let (setting, is_file) = match (by_name(name), name.strip_suffix("_FILE").and_then(by_name)) {
             (Some(setting), _) => (setting, false),

@@ -104,6 +104,31 @@ const SETTINGS: &[Setting] = &[
     Setting::new("log.format", Kind::Choice(["text", "json"], |c| &mut c.log.json), "format of the log"),
     Setting::new("log.level", Kind::LogFilter(|c| &mut c.log.level), "minimum level of logged events"),
     Setting::new(
+        "otlp.endpoint",
+        Kind::Receiver(|c| &mut c.otlp.endpoint),
+        "address of a receiver of OpenTelemetry spans (OTLP over HTTP), which get /v1/traces below it; without it, none are exported",
+    ),
+    Setting::rare(
+        "otlp.traces_endpoint",
+        Kind::Receiver(|c| &mut c.otlp.traces_endpoint),
+        "full address for spans, in place of otlp.endpoint",
+    ),
+    Setting::new(
+        "otlp.headers",
+        Kind::Headers(|c| &mut c.otlp.headers),
+        "headers for the receiver of spans, such as an API key",
+    ),
+    Setting::new(
+        "otlp.sample",
+        Kind::Part(|c| &mut c.otlp.sample),
+        "part of the writes without a trace that start one; the caller's `traceparent` decides for all others",
+    ),
+    Setting::new(
+        "otlp.service_name",
+        Kind::Text(|c| &mut c.otlp.service_name),
+        "name under which the spans appear; default: bursar",
+    ),
+    Setting::new(
         "limits.connections",
         count(1, 1_000_000, |c| &mut c.limits.connections),
         "maximum concurrent connections; further ones wait to be accepted",

@@ -6,7 +6,7 @@ use crate::context::Context;
 use crate::decide::queue;
 use crate::event::{Event, Recorded};
 use crate::id::{HoldId, IdSource, JobId};
-use crate::job::{Job, JobState, Place, QueueConfig};
+use crate::job::{EndedAttempt, Job, JobState, Place, QueueConfig, RunningAttempt};
 use crate::mutant::Mutant;
 use crate::name::Queue;
 use crate::refusal::{Invalid, Refusal};
@@ -19,6 +19,8 @@ pub(super) struct Decision<'a> {
     pub(super) context: &'a Context,
     pub(super) ids: &'a mut (dyn IdSource + Send),
     pub(super) events: Vec<Recorded>,
+    /// The attempts of sampled traces that the events end.
+    pub(super) attempts: Vec<EndedAttempt>,
     /// Whether events change the workspace. Those of a dry run do not.
     pub(super) applies: bool,
 }
@@ -61,10 +63,14 @@ impl Decision<'_> {
 
     /// Records one event of a job or schedule. Later events of the same request are decided on the rows as it leaves them.
     pub(super) fn emit(&mut self, e: Event) {
+        let running = e.job().filter(|id| self.ws.jobs.is_loaded(id)).and_then(|id| self.ws.jobs.get(&id));
+        let running = running.and_then(RunningAttempt::of);
         let v = apply(self.ws, self.context, &e);
+        let job = e.job().and_then(|id| self.ws.jobs.get(&id));
+        let ended = running.zip(job).and_then(|(running, job)| running.ended_by(self.events.len(), job, self.ws.now));
+        self.attempts.extend(ended);
         // One request may end jobs of different traces, so an event carries the trace of its job.
-        let t = e.job().and_then(|job| self.ws.jobs.get(&job)?.traceparent);
-        let t = t.filter(|_| t != self.context.traceparent);
+        let t = job.and_then(|job| job.traceparent).filter(|t| Some(*t) != self.context.traceparent);
         self.events.push(Recorded { v, e, t });
     }
 

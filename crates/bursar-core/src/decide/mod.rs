@@ -84,11 +84,13 @@ fn run(
     let queue_before = defined_queue(ws, request);
     let command = CommandId(ids.next_id(ws.now));
     let applies = !request.dry_run || Mutant::DryRunWrites.on();
-    let mut decision = Decision { ws, context: &request.context, ids, events: Vec::new(), applies };
+    let context = &request.context;
+    let mut decision = Decision { ws, context, ids, events: Vec::new(), attempts: Vec::new(), applies };
     let answer = operate(&mut decision, request, rules)?;
-    let events = decision.events;
+    let (events, attempts) = (decision.events, decision.attempts);
 
-    let mut entry = Entry { id: command, context: request.context.recorded(), key, events, wakes: WakeUps::default() };
+    let (context, wakes) = (context.recorded(), WakeUps::default());
+    let mut entry = Entry { id: command, context, key, events, wakes, attempts };
     if applies {
         add_consequences(ws, request, &mut entry);
     }

@@ -22,7 +22,7 @@ use crate::answer::{Answer, Finished};
 use crate::context::Context;
 use crate::event::{Event, Stream};
 use crate::id::{BatchId, CommandId, HoldId, JobId};
-use crate::job::JobState;
+use crate::job::{EndedAttempt, JobState};
 use crate::name::{IdempotencyKey, Scope};
 use crate::payload::Payload;
 use crate::refusal::Refusal;
@@ -58,6 +58,9 @@ pub struct Entry {
     /// The wake-ups that it causes; empty if the entry was read from the journal.
     #[serde(skip)]
     pub wakes: WakeUps,
+    /// The attempts of sampled traces that its events end, in the order of events; empty if the entry was read from the journal.
+    #[serde(skip)]
+    pub attempts: Vec<EndedAttempt>,
 }
 
 impl Entry {
@@ -68,10 +71,10 @@ impl Entry {
     }
 }
 
-/// Ignores `wakes`, which follows from the events.
+/// Ignores `wakes` and `attempts`, which follow from the events.
 impl PartialEq for Entry {
     fn eq(&self, other: &Entry) -> bool {
-        let Entry { id, context, key, events, wakes: _ } = self;
+        let Entry { id, context, key, events, wakes: _, attempts: _ } = self;
         (id, context, key, events) == (&other.id, &other.context, &other.key, &other.events)
     }
 }

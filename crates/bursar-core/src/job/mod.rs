@@ -13,11 +13,13 @@
 //! - `lease.rs`: requests and reports of workers. `crate::decide` has the rules: `lease.rs` and `finish.rs` there.
 //! - `emit.rs`: events of the application that workers emit.
 //! - `progress.rs`: reports of running jobs, and checkpoints.
+//! - `attempt.rs`: what traces record of an attempt that has ended.
 //! - `acts.rs`: what callers may do with a job in which state.
 //! - `flow.rs`: concurrency and rate limits of queues and flow keys.
 //! - `retry.rs`: how long to wait between attempts. `schedule.rs`: recurring jobs.
 
 mod acts;
+mod attempt;
 mod emit;
 mod flow;
 mod lease;
@@ -33,6 +35,8 @@ use crate::state::DeadGroupKey;
 
 pub(crate) use self::acts::Effect;
 pub use self::acts::JobAct;
+pub use self::attempt::EndedAttempt;
+pub(crate) use self::attempt::RunningAttempt;
 pub use self::emit::Emit;
 pub use self::flow::{FlowScopes, Place, compute_lines};
 pub use self::lease::{End, Finish, HeartbeatItem, JobError, Lease, LeaseEnd, LeaseRequest, Order, Usage, wants};

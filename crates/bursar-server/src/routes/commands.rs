@@ -6,6 +6,7 @@ use serde_json::json;
 
 use crate::call::{Call, Input, NoFields};
 use crate::convert;
+use crate::otlp::enqueue::EnqueueSpan;
 use crate::principal::authorize;
 use crate::principal::permissions::Action;
 use crate::reply::{Created, Reply};
@@ -44,7 +45,7 @@ async fn submit(input: Input<(), NoFields, CommandBody>) -> Result<Created<Comma
 
 /// Submits a command; returns its answer and whether it is a replay.
 pub(super) async fn submit_command(call: &Call, body: CommandBody) -> Result<(CommandAnswer, bool), Problem> {
-    let (command, context, dry_run) = body.into_command(call.context.clone())?;
+    let (command, mut context, dry_run) = body.into_command(call.context.clone())?;
     // A command with jobs also needs the permission to enqueue jobs.
     if !command.jobs.is_empty() {
         authorize(&call.principal, Action::JobsEnqueue)?;
@@ -55,6 +56,8 @@ pub(super) async fn submit_command(call: &Call, body: CommandBody) -> Result<(Co
         authorize(&call.principal, Action::BlobsWrite)?;
         reach::check_referenced(call, &command.references).await?;
     }
+    let enqueues = !command.jobs.is_empty() && !dry_run;
+    let span = enqueues.then(|| EnqueueSpan::begin(call, &mut context, &command.jobs)).flatten();
     let request = Request {
         idempotency_key: call.key.clone(),
         dry_run,
@@ -64,6 +67,9 @@ pub(super) async fn submit_command(call: &Call, body: CommandBody) -> Result<(Co
         Ok(outcome) => Receipt::from(outcome),
         Err(problem) => return Err(suggest::scope(problem, call).await),
     };
+    if let Some(span) = span {
+        span.end(receipt.done.jobs.iter().map(|job| job.id));
+    }
     Ok((convert::command_answer(&receipt, dry_run), receipt.replayed))
 }
 

@@ -14,6 +14,7 @@ use crate::call::{Call, Input, NoFields};
 use crate::convert;
 use crate::limits::BULK_BYTES_MAX;
 use crate::limits::PAGE_MAX;
+use crate::otlp::enqueue::EnqueueSpan;
 use crate::principal::permissions::Action;
 use crate::reply::{Created, Reply};
 use crate::route::Route;
@@ -95,8 +96,13 @@ async fn enqueue(input: Input<(), NoFields, JobBody>) -> Result<Created<Enqueued
     let spec = JobSpec::try_from(input.body)?;
     // The engine would name the fields of the job as those of `jobs[0]`.
     spec.check(0)?;
-    reach::check_used(&input.call, std::slice::from_ref(&spec)).await?;
-    let receipt = Receipt::from(input.call.run(Op::Submit(Command { jobs: vec![spec], ..Command::default() })).await?);
+    let mut call = input.call;
+    reach::check_used(&call, std::slice::from_ref(&spec)).await?;
+    let span = EnqueueSpan::begin_in(&mut call, std::slice::from_ref(&spec));
+    let receipt = Receipt::from(call.run(Op::Submit(Command { jobs: vec![spec], ..Command::default() })).await?);
+    if let Some(span) = span {
+        span.end(receipt.done.jobs.iter().map(|job| job.id));
+    }
     let answer = answers(&receipt).into_iter().next();
     let answer = answer.ok_or_else(|| Problem::from(bursar::Error::Internal("no job was enqueued".into())))?;
     let location = answer.created.then(|| format!("/v1/jobs/{}", answer.id));
@@ -111,17 +117,22 @@ async fn bulk(input: Input<(), NoFields, BulkBody>) -> Result<Reply<EnqueuedJobs
         spec.map_err(|invalid| invalid.of_entry("jobs", index))
     };
     let specs = jobs.into_iter().enumerate().map(checked).collect::<Result<Vec<_>, _>>()?;
-    reach::check_used(&input.call, &specs).await?;
+    let mut call = input.call;
+    reach::check_used(&call, &specs).await?;
+    let span = EnqueueSpan::begin_in(&mut call, &specs);
     let mut enqueued = Vec::with_capacity(specs.len());
     // Each transaction has its own idempotency record, so that a retry replays those that were committed.
-    let mut parts = KeyedParts::of(&input.call, &specs);
+    let mut parts = KeyedParts::of(&call, &specs);
     let mut commands = commands_of(specs).peekable();
     while let Some(jobs) = commands.next() {
         let more = commands.peek().is_some();
         let keyed = parts.next().map(|(key, number, whole)| (key, Part { number, whole, more }));
-        let receipt = submit(&input.call, jobs, keyed).await?;
+        let receipt = submit(&call, jobs, keyed).await?;
         parts.note(receipt.replayed);
         enqueued.extend(answers(&receipt));
+    }
+    if let Some(span) = span {
+        span.end(enqueued.iter().map(|job: &EnqueuedAnswer| job.id));
     }
     Ok(Reply::new(EnqueuedJobsAnswer { jobs: enqueued }).replayed(parts.replayed()))
 }

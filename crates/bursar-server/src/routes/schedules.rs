@@ -5,6 +5,7 @@ use bursar::{Answer, Fingerprint, Op, ScheduleName, ScheduleSpec, page};
 use serde_json::json;
 
 use crate::call::{Call, Input, NoFields};
+use crate::otlp::enqueue::EnqueueSpan;
 use crate::principal::permissions::Action;
 use crate::reply::{Created, NoContent, Reply};
 use crate::route::Route;
@@ -80,10 +81,15 @@ async fn remove(input: Input<ScheduleName, ReasonQuery>) -> Result<NoContent, Pr
 }
 
 async fn run(input: Input<ScheduleName, NoFields, ReasonBody>) -> Result<Created<EnqueuedAnswer>, Problem> {
-    let done = input.call.with_reason(input.body.reason).run(Op::RunSchedule { schedule: input.parameter }).await?;
+    let mut call = input.call.with_reason(input.body.reason);
+    let span = EnqueueSpan::begin_in(&mut call, &[]);
+    let done = call.run(Op::RunSchedule { schedule: input.parameter }).await?;
     match &done.answer {
         Answer::Submitted(submitted) if submitted.jobs.len() == 1 => {
             let answer = EnqueuedAnswer::from(submitted.jobs[0]);
+            if let Some(span) = span {
+                span.end(std::iter::once(answer.id));
+            }
             let location = Some(format!("/v1/jobs/{}", answer.id));
             Ok(Created { answer, location, replayed: done.replayed })
         }

@@ -12,6 +12,7 @@ use serde_json::json;
 
 use crate::call::{Call, Input, NoFields};
 use crate::limits::{BULK_BYTES_MAX, PAGE_ANSWER_BYTES};
+use crate::otlp::attempt_traceparent;
 use crate::principal::permissions::{Action, Role};
 use crate::principal::revocation::{denied, is_denied};
 use crate::principal::{Principal, forbidden, unauthorized};
@@ -117,7 +118,15 @@ async fn lease(input: Input<(), NoFields, LeaseBody>) -> Result<Reply<LeasedJobs
         call.app.leases.remember(&leased.jobs);
     }
     let mut held = jobs.held_for(&leased.jobs).await;
-    let leased = leased.jobs.iter().map(|job| LeasedAnswer::new(job, held.remove(&job.id)));
+    let exports = call.app.otlp.is_some();
+    let leased = leased.jobs.iter().map(|job| {
+        let mut answer = LeasedAnswer::new(job, held.remove(&job.id));
+        if exports {
+            // The spans of the handler belong to the span of the attempt.
+            answer.traceparent = attempt_traceparent(job).map(|parent| parent.to_string());
+        }
+        answer
+    });
     Ok(Reply::new(LeasedJobsAnswer { jobs: leased.collect() }))
 }
 

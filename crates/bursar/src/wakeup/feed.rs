@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bursar_core::context::Context;
 use bursar_core::event::{Entry, Event};
 use bursar_core::id::{CommandId, JobId};
+use bursar_core::job::EndedAttempt;
 use bursar_core::name::Tenant;
 use bursar_worker::Progress;
 use tokio::sync::{broadcast, watch};
@@ -23,6 +24,13 @@ impl Notice {
     /// Returns the event.
     pub fn event(&self) -> &Event {
         &self.entry.events[self.index].e
+    }
+
+    /// Returns the attempt that the event ends, if its job belongs to a sampled trace.
+    pub fn ended_attempt(&self) -> Option<&EndedAttempt> {
+        let attempts = &self.entry.attempts;
+        let place = attempts.binary_search_by_key(&self.index, |attempt| attempt.event).ok()?;
+        attempts.get(place)
     }
 
     /// Returns its version in its stream.

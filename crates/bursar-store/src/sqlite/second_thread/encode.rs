@@ -103,7 +103,8 @@ mod tests {
         for count in [0, 1, 2, CHUNK - 1, CHUNK, CHUNK + 1, 5 * CHUNK, 511] {
             let entry = |n: usize| {
                 let id = CommandId(u128::try_from(n).expect("a small number"));
-                Entry { id, context: Default::default(), key: None, events: Vec::new(), wakes: Default::default() }
+                let (context, wakes) = (Default::default(), Default::default());
+                Entry { id, context, key: None, events: Vec::new(), wakes, attempts: Vec::new() }
             };
             let entries: Vec<Arc<Entry>> = (0..count).map(|n| Arc::new(entry(n))).collect();
             let expected = to_json(&entries);
