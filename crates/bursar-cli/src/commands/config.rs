@@ -64,6 +64,9 @@ fn check(args: Check, global: &GlobalArgs, out: Output) -> Result<(), Problem> {
     for name in &loaded.unknown {
         out.note(&format!("warning: {name} is set in the environment but is not a setting; it is ignored"));
     }
+    for name in &loaded.ignored {
+        out.note(&format!("warning: the value of {name} is invalid; it is ignored"));
+    }
     if !loaded.config.listen.ip().is_loopback() && loaded.config.operator_token.is_none() {
         let listen = loaded.config.listen;
         out.note(&format!("warning: {listen} is reachable from other machines and operator_token is not set: the server starts only if the database already has an operator token"));

@@ -284,3 +284,56 @@ fn the_meter_is_set_by_the_environment_and_by_flags() {
         assert!(detail.starts_with(expected), "{detail}");
     }
 }
+
+#[test]
+fn the_settings_of_bursar_take_precedence_over_the_variables_of_opentelemetry() {
+    let folder = Folder::new();
+    let standard = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://standard:4318"),
+        ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://standard:4318/full"),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "key=swordfish"),
+        ("OTEL_SERVICE_NAME", ""),
+        ("OTEL_TRACES_SAMPLER_ARG", "0.25"),
+    ];
+    let mut loaded = load_from(None, &variables(&standard), &Flags::default()).unwrap();
+    let is = |value: &str, from: &str| (Some(value.to_owned()), from.to_owned());
+    assert_eq!(shown(&mut loaded, "otlp.endpoint"), is("http://standard:4318", "OTEL_EXPORTER_OTLP_ENDPOINT"));
+    assert_eq!(shown(&mut loaded, "otlp.headers"), is("(secret)", "OTEL_EXPORTER_OTLP_HEADERS"));
+    assert_eq!(shown(&mut loaded, "otlp.sample"), is("0.25", "OTEL_TRACES_SAMPLER_ARG"));
+    assert_eq!(shown(&mut loaded, "otlp.service_name"), (None, "default".to_owned()));
+    assert!(!format!("{:?}", loaded.config).contains("swordfish"));
+    let otlp = loaded.config.otlp().unwrap().unwrap();
+    assert!(format!("{otlp:?}").contains("http://standard:4318/full") && !format!("{otlp:?}").contains("swordfish"));
+    assert_eq!((otlp.sample, otlp.service_name.as_str()), (0.25, "bursar"));
+
+    let path = folder.file("bursar.toml", "[otlp]\nendpoint = \"https://own\"\nsample = 0.5\n");
+    let mut loaded = load_from(Some(&path), &variables(&standard), &Flags::default()).unwrap();
+    assert_eq!(shown(&mut loaded, "otlp.traces_endpoint"), (None, "default".to_owned()));
+    assert_eq!(shown(&mut loaded, "otlp.sample").0, Some("0.5".to_owned()));
+    assert!(format!("{:?}", loaded.config.otlp().unwrap()).contains("https://own/v1/traces"));
+    let own = [standard.as_slice(), &[("BURSAR_OTLP_ENDPOINT", "none")]].concat();
+    assert!(load_from(None, &variables(&own), &Flags::default()).unwrap().config.otlp().unwrap().is_none());
+    assert!(load_from(None, &[], &Flags::default()).unwrap().config.otlp().unwrap().is_none());
+
+    let bad = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4317"),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "swordfish"),
+        ("OTEL_TRACES_SAMPLER_ARG", "2"),
+    ];
+    let loaded = load_from(None, &variables(&bad), &Flags::default()).unwrap();
+    assert_eq!(loaded.ignored, bad.map(|(name, _)| name));
+    assert!(loaded.config.otlp().unwrap().is_none());
+    for (name, value, expected) in [
+        ("ENDPOINT", "collector:4317", "BURSAR_OTLP_ENDPOINT: otlp.endpoint must be http://… or https://…"),
+        ("HEADERS", "swordfish", "BURSAR_OTLP_HEADERS: otlp.headers must be at most 32 headers"),
+        ("SAMPLE", "2", "BURSAR_OTLP_SAMPLE: otlp.sample is \"2\"; it must be a number from 0 to 1"),
+    ] {
+        let env = variables(&[(&format!("BURSAR_OTLP_{name}"), value)]);
+        let detail = load_from(None, &env, &Flags::default()).unwrap_err().detail;
+        assert!(detail.starts_with(expected) && !detail.contains("swordfish"), "{detail}");
+    }
+    let error = folder.error("[otlp]\nsample = \"half\"");
+    assert_eq!(error, "bursar.toml:2: otlp.sample must be a number: a number from 0 to 1");
+    let error = folder.error("[otlp]\nheaders = \"key=swordfish\"");
+    assert!(error.starts_with("bursar.toml:2: otlp.headers is a secret") && !error.contains("swordfish"), "{error}");
+}

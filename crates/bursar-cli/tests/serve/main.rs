@@ -9,6 +9,7 @@ mod large_blob;
 mod log;
 mod many_streams;
 mod node_failure;
+mod otlp;
 mod pooled;
 mod process;
 mod wakeup;

@@ -24,6 +24,7 @@ mod memory_bounds;
 mod notation;
 mod observability;
 mod openapi;
+mod otlp;
 mod permissions;
 mod quotas;
 // This file uses `s3s` and `s3s_fs`.
