@@ -319,7 +319,7 @@ pub struct LeasedAnswer {
     /// The last checkpoint that an earlier attempt reported: where to go on. `null` if there is none.
     #[serde(default)]
     pub checkpoint: Option<Payload>,
-    /// The W3C trace context in which the job was enqueued; a worker continues the trace with it.
+    /// The W3C trace context for the worker's spans: that of the job or, if the server exports spans, of this attempt.
     #[serde(default)]
     pub traceparent: Option<String>,
 }

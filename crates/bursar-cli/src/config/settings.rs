@@ -106,7 +106,7 @@ const SETTINGS: &[Setting] = &[
     Setting::new(
         "otlp.endpoint",
         Kind::Receiver(|c| &mut c.otlp.endpoint),
-        "address of a receiver of OpenTelemetry spans (OTLP over HTTP), which get /v1/traces below it; without it, none are exported",
+        "address of a receiver of OpenTelemetry (OTLP over HTTP, as JSON); spans are sent to /v1/traces below it; without it, none are exported",
     ),
     Setting::rare(
         "otlp.traces_endpoint",

@@ -1147,7 +1147,7 @@ class LeasedAnswer(TypedDict):
     tags: NotRequired[list[str]]
 
     traceparent: NotRequired[str | None]
-    """The W3C trace context in which the job was enqueued; a worker continues the trace with it."""
+    """The W3C trace context for the worker's spans: that of the job or, if the server exports spans, of this attempt."""
 
 
 class LeasedJobsAnswer(TypedDict):

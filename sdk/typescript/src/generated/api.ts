@@ -3413,7 +3413,7 @@ export interface components {
             /** @default [] */
             tags?: string[];
             /**
-             * @description The W3C trace context in which the job was enqueued; a worker continues the trace with it.
+             * @description The W3C trace context for the worker's spans: that of the job or, if the server exports spans, of this attempt.
              * @default null
              */
             traceparent?: string | null;
