@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bursar::{Bursar, Context, HandlerError, JobContext, JobKind, JobSpec, Payload, Queue, TraceParent};
+use bursar::{Bursar, Context, HandlerError, JobContext, JobKind, JobSpec, LeaseEnd, Payload, Queue, TraceParent};
 
 /// A log in memory.
 #[derive(Clone, Default)]
@@ -41,6 +41,9 @@ async fn a_handler_runs_in_the_trace_of_its_enqueuer() {
     let worker = bursar.worker().queue("q").on("k", work).start().unwrap();
     loop {
         let notice = tokio::time::timeout(Duration::from_secs(120), notices.next()).await.unwrap().unwrap().unwrap();
+        let ended = notice.ended_attempt().map(|ended| (ended.job, ended.attempt, ended.traceparent, ended.end));
+        let ends = notice.event().kind() == "job.succeeded";
+        assert_eq!(ended, ends.then_some((id, 1, parent, LeaseEnd::Completed)), "{notice:?}");
         if notice.event().job() == Some(id) && notice.event().kind() == "job.succeeded" {
             break;
         }

@@ -67,7 +67,8 @@ pub(super) async fn submit_command(call: &Call, body: CommandBody) -> Result<(Co
         Ok(outcome) => Receipt::from(outcome),
         Err(problem) => return Err(suggest::scope(problem, call).await),
     };
-    if let Some(span) = span {
+    // A replay enqueues nothing.
+    if let Some(span) = span.filter(|_| !receipt.replayed) {
         span.end(receipt.done.jobs.iter().map(|job| job.id));
     }
     Ok((convert::command_answer(&receipt, dry_run), receipt.replayed))

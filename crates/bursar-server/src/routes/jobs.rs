@@ -100,7 +100,8 @@ async fn enqueue(input: Input<(), NoFields, JobBody>) -> Result<Created<Enqueued
     reach::check_used(&call, std::slice::from_ref(&spec)).await?;
     let span = EnqueueSpan::begin_in(&mut call, std::slice::from_ref(&spec));
     let receipt = Receipt::from(call.run(Op::Submit(Command { jobs: vec![spec], ..Command::default() })).await?);
-    if let Some(span) = span {
+    // A replay enqueues nothing.
+    if let Some(span) = span.filter(|_| !receipt.replayed) {
         span.end(receipt.done.jobs.iter().map(|job| job.id));
     }
     let answer = answers(&receipt).into_iter().next();
@@ -131,7 +132,7 @@ async fn bulk(input: Input<(), NoFields, BulkBody>) -> Result<Reply<EnqueuedJobs
         parts.note(receipt.replayed);
         enqueued.extend(answers(&receipt));
     }
-    if let Some(span) = span {
+    if let Some(span) = span.filter(|_| !parts.replayed()) {
         span.end(enqueued.iter().map(|job: &EnqueuedAnswer| job.id));
     }
     Ok(Reply::new(EnqueuedJobsAnswer { jobs: enqueued }).replayed(parts.replayed()))

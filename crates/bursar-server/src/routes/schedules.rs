@@ -87,7 +87,7 @@ async fn run(input: Input<ScheduleName, NoFields, ReasonBody>) -> Result<Created
     match &done.answer {
         Answer::Submitted(submitted) if submitted.jobs.len() == 1 => {
             let answer = EnqueuedAnswer::from(submitted.jobs[0]);
-            if let Some(span) = span {
+            if let Some(span) = span.filter(|_| !done.replayed) {
                 span.end(std::iter::once(answer.id));
             }
             let location = Some(format!("/v1/jobs/{}", answer.id));

@@ -270,6 +270,24 @@ async fn writes_without_a_trace_start_one_and_polls_do_not() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replayed_request_enqueues_nothing_and_its_job_keeps_its_span() {
+    let receiver = Receiver::start([]).await;
+    let server = server(Engine::Memory, settings(&receiver)).await;
+    let headers = [("traceparent", PARENT), ("Idempotency-Key", "key-1")];
+    for _ in 0..2 {
+        let body = json!({ "queue": "media", "kind": "k" });
+        server.call_with(OPERATOR, &headers, "POST", "/v1/jobs", body).await.is(201);
+    }
+    let job = lease(&server, 1).await.remove(0);
+    server.call("POST", &path(&job, "complete"), json!({ "fence": job["lease"]["fence"] })).await.is(200);
+    server.stop().await;
+    let spans = receiver.received();
+    let enqueue = one(&spans, "enqueue media");
+    assert_eq!(one(&spans, "process media").parent.as_ref(), Some(&enqueue.id));
+    assert_eq!(spans.iter().filter(|span| span.name == "POST /v1/jobs").count(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_receiver_refuses_for_now_is_sent_again() {
     // The wait before a retry is longer than the test, so only the receiver's own wait can lead to one.
     let busy = [Answer::Status(503, Some(0)), Answer::Status(429, Some(0)), Answer::Status(502, Some(0))];
