@@ -46,8 +46,8 @@ struct Failure {
 }
 
 impl Failure {
-    fn passing(reason: impl ToString) -> Failure {
-        Failure { reason: reason.to_string(), again: true, after: None }
+    fn passing(reason: String) -> Failure {
+        Failure { reason, again: true, after: None }
     }
 }
 
@@ -129,7 +129,7 @@ impl Exporter {
         let mut pause = self.settings.retry;
         for retries in 0.. {
             let sent = timeout(self.settings.timeout, self.send(body.clone())).await;
-            let failure = match sent.unwrap_or_else(|_| Err(Failure::passing("no answer in time"))) {
+            let failure = match sent.unwrap_or_else(|_| Err(Failure::passing("no answer in time".to_owned()))) {
                 Ok(accepted) => {
                     let rejected = accepted.rejected().min(batch.len() as u64);
                     self.otlp.exported.fetch_add(batch.len() as u64 - rejected, Ordering::Relaxed);
@@ -185,7 +185,7 @@ impl Exporter {
         let headers = request.headers_mut();
         headers.extend(self.settings.headers.iter().map(|(name, value)| (name.clone(), value.clone())));
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        let response = self.http.send(request).await.map_err(Failure::passing)?;
+        let response = self.http.send(request).await.map_err(|error| Failure::passing(error.to_string()))?;
         let status = response.status();
         if status.is_success() {
             // An answer that cannot be read was still an acceptance.
