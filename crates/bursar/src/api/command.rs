@@ -11,7 +11,9 @@ use bursar_core::id::CommandId;
 use bursar_core::job::JobSpec;
 use bursar_core::name::{IdempotencyKey, Purpose, Scope, Subject};
 use bursar_core::refusal::Invalid;
-use bursar_core::request::{Charge, CheckedRequest, Command, Op, Redemption, Request, Settle};
+#[cfg(feature = "meter")]
+use bursar_core::request::Fingerprint;
+use bursar_core::request::{Charge, CheckedRequest, Command, Op, Part, Redemption, Request, Settle};
 use bursar_core::time::Span;
 use sqlx::PgConnection;
 
@@ -27,6 +29,7 @@ pub struct CommandBuilder {
     bursar: Bursar,
     command: Command,
     key: Option<IdempotencyKey>,
+    part: Option<Part>,
     dry_run: bool,
     /// The first invalid argument.
     error: Option<Error>,
@@ -47,7 +50,7 @@ pub struct Receipt {
 
 impl CommandBuilder {
     pub(crate) fn new(bursar: Bursar) -> CommandBuilder {
-        CommandBuilder { bursar, command: Command::default(), key: None, dry_run: false, error: None }
+        CommandBuilder { bursar, command: Command::default(), key: None, part: None, dry_run: false, error: None }
     }
 
     /// Applies a valid argument, or keeps the error for the submission.
@@ -156,6 +159,14 @@ impl CommandBuilder {
         self.with(key.try_into(), |this, key| this.key = Some(key))
     }
 
+    /// Sets the idempotency key, and the digest that stands for the request in place of the command's own.
+    #[cfg(feature = "meter")]
+    pub(crate) fn key_of(mut self, key: IdempotencyKey, whole: Fingerprint) -> Self {
+        self.key = Some(key);
+        self.part = Some(Part { number: 0, whole, more: false });
+        self
+    }
+
     /// Decides the command and returns the answer, but writes nothing.
     pub fn dry_run(mut self) -> Self {
         self.dry_run = true;
@@ -170,7 +181,7 @@ impl CommandBuilder {
                 context: self.bursar.context,
                 idempotency_key: self.key,
                 dry_run: self.dry_run,
-                part: None,
+                part: self.part,
                 if_match: None,
                 op: Op::Submit(self.command),
             }),

@@ -4,11 +4,11 @@ use bursar_core::budget::{Budget, Limit};
 use bursar_core::context::Actor;
 use bursar_core::name::IdempotencyKey;
 use bursar_core::refusal::Refusal;
-use bursar_core::request::{Actual, Fingerprint, IfMatch, Op, Part, Request};
+use bursar_core::request::{Actual, Fingerprint, IfMatch, Op, Request};
 use http::request::Parts;
 use serde::Serialize;
 
-use crate::api::command::{CommandBuilder, Receipt};
+use crate::api::command::CommandBuilder;
 use crate::api::held::{Held, NotSettled};
 use crate::error::Error;
 use crate::meter::Meter;
@@ -17,6 +17,7 @@ use crate::meter::cost::Price;
 use crate::meter::counters::count;
 use crate::meter::settings::OnFailure;
 use crate::meter::settle::{ActualCost, PendingSettlement, Settlement, StreamedBytes};
+use crate::meter::signed::SignedRequest;
 use crate::meter::standing::{QuotaExceeded, Standing};
 
 /// The result of a charge: `T` if the quota admits it, or why it does not.
@@ -41,10 +42,7 @@ impl Meter {
     ) -> Result<Admission<Recorded>, Error> {
         // A retry names the same charge even if the default quota, which is part of the command, has changed since.
         let whole = once.asked.unwrap_or_else(|| Fingerprint::of(&(caller.scope(), units)));
-        let part = Some(Part { number: 0, whole, more: false });
-        let request = self.charge(caller, units).into_request()?;
-        let request = Request { idempotency_key: Some(once.key), part, ..request };
-        let submitted = self.bursar.request(request).await.map(Receipt::from);
+        let submitted = self.charge(caller, units).key_of(once.key, whole).submit().await;
         Ok(self.admission(caller, submitted)?.map(|receipt| Recorded {
             standing: Standing::of_charges(caller, &receipt.done.posted, receipt.command.at()),
             cost: receipt.done.posted.iter().map(|charged| charged.amount).sum(),
@@ -55,12 +53,20 @@ impl Meter {
     /// Holds `estimate` units of a caller's quota if it leaves that many. [`Reserved::settle`] then charges the actual
     /// cost.
     pub async fn reserve(&self, caller: &Caller, estimate: i64) -> Result<Admission<Reserved>, Error> {
-        let held = self.hold(caller, estimate).await?;
+        let held = self.hold(caller, estimate, None).await?;
         Ok(held.map(|(held, standing)| Reserved { meter: self.clone(), held: held.with_floor(estimate), standing }))
     }
 
-    async fn hold(&self, caller: &Caller, estimate: i64) -> Result<Admission<(Held, Standing)>, Error> {
-        let command = self.charge(caller, estimate).hold_for(self.inner.settings.hold());
+    async fn hold(
+        &self,
+        caller: &Caller,
+        estimate: i64,
+        once: Option<(IdempotencyKey, Fingerprint)>,
+    ) -> Result<Admission<(Held, Standing)>, Error> {
+        let mut command = self.charge(caller, estimate).hold_for(self.inner.settings.hold());
+        if let Some((key, whole)) = once {
+            command = command.key_of(key, whole);
+        }
         let held = self.admission(caller, command.submit_held().await)?;
         Ok(held.map(|(held, receipt)| {
             let charges = receipt.done.hold.as_ref().map_or(&[][..], |hold| &hold.charges);
@@ -200,17 +206,31 @@ pub enum ChargeOutcome {
     FailedOpen,
     /// The quota could not be checked. Do not serve the request.
     FailedClosed,
+    /// The request was signed and is a repetition; nothing was charged. Do not serve the request.
+    Replayed,
 }
 
 impl Meter {
     /// Charges a request to a caller by the path, the costs and the settings of this meter, in one phase. For services that
     /// identify their callers and read their payloads themselves; others use [`Meter::layer`].
     pub async fn charge_request(&self, caller: &Caller, head: &Parts, payload_bytes: u64) -> ChargeOutcome {
+        self.charge_signed_request(caller, head, payload_bytes, None).await
+    }
+
+    /// Charges like [`Meter::charge_request`]. A signature from [`Meter::signature_of`] is accepted once.
+    pub async fn charge_signed_request(
+        &self,
+        caller: &Caller,
+        head: &Parts,
+        payload_bytes: u64,
+        signed: Option<&SignedRequest>,
+    ) -> ChargeOutcome {
         if self.bypasses(head) {
             return ChargeOutcome::Bypassed;
         }
         let price = Price { two_phase: false, ..self.inner.settings.costs.price(head) };
-        match self.admit(caller, price, PayloadSize::Known(payload_bytes)).await {
+        match self.admit(caller, price, PayloadSize::Known(payload_bytes), signed).await {
+            Admitted::Replayed => ChargeOutcome::Replayed,
             Admitted::Paid(standing) => ChargeOutcome::Paid(standing),
             Admitted::Exceeded(exceeded) => ChargeOutcome::Exceeded(exceeded),
             Admitted::FailedOpen => ChargeOutcome::FailedOpen,
@@ -253,6 +273,8 @@ pub(crate) enum Admitted {
     FailedOpen,
     /// The quota could not be checked, and the request is refused.
     FailedClosed,
+    /// The signature of the request was used before.
+    Replayed,
 }
 
 /// The size of a request's payload.
@@ -265,8 +287,19 @@ pub(crate) enum PayloadSize {
 
 impl Meter {
     /// Charges a request, or holds its estimate; counts and logs the outcome.
-    pub(crate) async fn admit(&self, caller: &Caller, price: Price, payload: PayloadSize) -> Admitted {
+    pub(crate) async fn admit(
+        &self,
+        caller: &Caller,
+        price: Price,
+        payload: PayloadSize,
+        signed: Option<&SignedRequest>,
+    ) -> Admitted {
         let (settings, counters) = (&self.inner.settings, &self.inner.counters);
+        if signed.is_some_and(|signed| !self.is_first(signed)) {
+            count(&counters.rejected);
+            return Admitted::Replayed;
+        }
+        let once = signed.map(SignedRequest::once);
         let (estimate, streamed) = match payload {
             PayloadSize::Streamed(streamed) if price.per_kib > 0 => {
                 (price.with_payload(u64::from(settings.streamed_kib) * 1_024), Some(streamed))
@@ -275,7 +308,7 @@ impl Meter {
             PayloadSize::Known(bytes) => (price.with_payload(bytes), None),
         };
         let admission = if price.two_phase || streamed.is_some() {
-            let held = self.with_timeout(self.hold_in_task(caller, estimate)).await;
+            let held = self.with_timeout(self.hold_in_task(caller, estimate, once)).await;
             held.map(|held| {
                 held.map(|(held, standing)| {
                     let (meter, report) = (self.clone(), ActualCost::unset());
@@ -284,7 +317,14 @@ impl Meter {
                 })
             })
         } else {
-            let paid = self.with_timeout(self.check_and_record(caller, estimate)).await;
+            let paid = match once {
+                Some((key, asked)) => {
+                    let once = Once { key, asked: Some(asked) };
+                    let recorded = self.with_timeout(self.check_and_record_once(caller, estimate, once)).await;
+                    recorded.map(|recorded| recorded.map(|recorded| recorded.standing))
+                }
+                None => self.with_timeout(self.check_and_record(caller, estimate)).await,
+            };
             paid.map(|paid| paid.map(Admitted::Paid))
         };
         match admission {
@@ -295,6 +335,11 @@ impl Meter {
             Ok(Err(exceeded)) => {
                 count(&counters.exceeded);
                 Admitted::Exceeded(exceeded)
+            }
+            // Another node has charged a request with this signature.
+            Err(Error::Refused(Refusal::KeyReused { .. })) if signed.is_some() => {
+                count(&counters.rejected);
+                Admitted::Replayed
             }
             Err(error) if settings.on_failure == OnFailure::Open => {
                 count(&counters.failed_open);
@@ -324,9 +369,14 @@ impl Meter {
 
     /// Places a hold in a task of its own. If the client disconnects meanwhile, nothing was served: the task drops the
     /// handle, which releases the hold.
-    async fn hold_in_task(&self, caller: &Caller, estimate: i64) -> Result<Admission<(Held, Standing)>, Error> {
+    async fn hold_in_task(
+        &self,
+        caller: &Caller,
+        estimate: i64,
+        once: Option<(IdempotencyKey, Fingerprint)>,
+    ) -> Result<Admission<(Held, Standing)>, Error> {
         let (meter, caller) = (self.clone(), caller.clone());
-        self.run_to_end(async move { meter.hold(&caller, estimate).await }).await
+        self.run_to_end(async move { meter.hold(&caller, estimate, once).await }).await
     }
 
     /// Runs a future to its end in a task, even if the caller of this function is cancelled.

@@ -1,5 +1,6 @@
 //! Bodies of metered requests and responses: bytes are counted as they arrive, costs settled when the response is sent.
 
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -10,12 +11,47 @@ use pin_project_lite::pin_project;
 use crate::meter::settle::{Settlement, StreamedBytes};
 
 pin_project! {
-    /// The body of a metered request, unchanged. If its size was not known in advance, its bytes are counted.
+    /// The body of a metered request, unchanged. If its size was not known in advance, its bytes are counted. The body of a signed request
+    /// has been read, because its digest was checked.
     #[derive(Debug)]
     pub struct CountedBody<B> {
         #[pin]
-        body: B,
+        content: Content<B>,
         counter: ByteCounter,
+    }
+}
+
+pin_project! {
+    #[derive(Debug)]
+    #[project = ContentProjected]
+    enum Content<B> {
+        Streamed { #[pin] body: B },
+        Read { body: ReadBody },
+    }
+}
+
+/// A body that has been read.
+#[derive(Debug, Default)]
+pub(crate) struct ReadBody {
+    parts: VecDeque<Bytes>,
+    bytes: u64,
+}
+
+impl ReadBody {
+    pub(crate) fn add(&mut self, part: Bytes) {
+        self.bytes += part.len() as u64;
+        self.parts.push_back(part);
+    }
+
+    /// Returns the bytes that are left.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn next(&mut self) -> Option<Bytes> {
+        let part = self.parts.pop_front()?;
+        self.bytes -= part.len() as u64;
+        Some(part)
     }
 }
 
@@ -32,21 +68,33 @@ impl Drop for ByteCounter {
 }
 
 impl<B> CountedBody<B> {
-    pub(crate) fn new(body: B, streamed: Option<StreamedBytes>) -> CountedBody<B> {
-        CountedBody { body, counter: ByteCounter(streamed) }
+    pub(crate) fn streamed(body: B) -> CountedBody<B> {
+        CountedBody { content: Content::Streamed { body }, counter: ByteCounter(None) }
+    }
+
+    pub(crate) fn read(body: ReadBody) -> CountedBody<B> {
+        CountedBody { content: Content::Read { body }, counter: ByteCounter(None) }
+    }
+
+    pub(crate) fn counted(mut self, streamed: StreamedBytes) -> CountedBody<B> {
+        self.counter.0 = Some(streamed);
+        self
     }
 }
 
 impl<B: Body> Body for CountedBody<B> {
-    type Data = B::Data;
+    type Data = Bytes;
     type Error = B::Error;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         let this = self.project();
-        let polled = this.body.poll_frame(cx);
+        let polled = match this.content.project() {
+            ContentProjected::Streamed { body } => body.poll_frame(cx).map_ok(as_bytes),
+            ContentProjected::Read { body } => Poll::Ready(body.next().map(|part| Ok(Frame::data(part)))),
+        };
         if let Some(streamed) = &this.counter.0 {
             match &polled {
-                Poll::Ready(Some(Ok(frame))) => streamed.add(frame.data_ref().map_or(0, Buf::remaining)),
+                Poll::Ready(Some(Ok(frame))) => streamed.add(frame.data_ref().map_or(0, Bytes::len)),
                 Poll::Ready(Some(Err(_)) | None) => streamed.end(),
                 Poll::Pending => {}
             }
@@ -55,12 +103,23 @@ impl<B: Body> Body for CountedBody<B> {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        match &self.content {
+            Content::Streamed { body } => body.is_end_stream(),
+            Content::Read { body } => body.parts.is_empty(),
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        match &self.content {
+            Content::Streamed { body } => body.size_hint(),
+            Content::Read { body } => SizeHint::with_exact(body.bytes),
+        }
     }
+}
+
+/// Converts the data of a frame; `Bytes` are not copied.
+pub(crate) fn as_bytes<D: Buf>(frame: Frame<D>) -> Frame<Bytes> {
+    frame.map_data(|mut data| data.copy_to_bytes(data.remaining()))
 }
 
 pin_project! {

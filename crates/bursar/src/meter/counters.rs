@@ -39,7 +39,7 @@ counters! {
     exceeded,
     /// Requests that cost nothing because of their path or their caller, or because the meter is off.
     bypassed,
-    /// Requests whose caller was missing or invalid.
+    /// Requests whose caller was missing or invalid, or whose signature was refused.
     rejected,
     /// Requests served although the quota could not be checked.
     failed_open,

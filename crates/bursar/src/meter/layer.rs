@@ -3,6 +3,7 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use bursar_signatures::SignatureError;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Request, Response};
@@ -18,6 +19,7 @@ use crate::meter::counters::count;
 use crate::meter::problem::Rejection;
 use crate::meter::settings::Anonymous;
 use crate::meter::settle::{ActualCost, Settlement, StreamedBytes};
+use crate::meter::signed::{Signed, SignedRequest, read_signed_body};
 use crate::meter::standing::Standing;
 
 /// The layer that meters a service. From [`Meter::layer`].
@@ -62,25 +64,49 @@ where
     }
 }
 
+/// Who pays for a request.
+struct Payer {
+    caller: Caller,
+    /// The signature of the request, if it has one.
+    signed: Option<SignedRequest>,
+}
+
 impl Meter {
-    /// Returns the caller to charge; `None` if the request costs nothing.
-    fn payer(&self, head: &Parts) -> Result<Option<Caller>, Rejection> {
-        let (settings, counters) = (&self.inner.settings, &self.inner.counters);
+    /// Returns the caller to charge, `None` if the request costs nothing, and the body, which is read if the request is signed.
+    async fn payer<I: Body>(&self, head: &Parts, body: I) -> Result<(Option<Payer>, CountedBody<I>), Rejection> {
         if self.bypasses(head) {
-            return Ok(None);
+            return Ok((None, CountedBody::streamed(body)));
         }
-        let rejection = match (self.inner.identify.identify(head), settings.anonymous) {
-            (Ok(Some(caller)), _) => return Ok(Some(caller)),
-            (Ok(None), Anonymous::Shared) => return Ok(Some(Caller::anonymous())),
-            (Ok(None), Anonymous::Bypass) => {
-                count(&counters.bypassed);
-                return Ok(None);
-            }
-            (Ok(None), Anonymous::Refuse) => Rejection::Anonymous,
-            (Err(bad), _) => Rejection::BadCaller(bad),
+        let found = self.identified(head, body).await;
+        match &found {
+            Ok((None, _)) => count(&self.inner.counters.bypassed),
+            Err(_) => count(&self.inner.counters.rejected),
+            Ok(_) => {}
+        }
+        found
+    }
+
+    async fn identified<I: Body>(&self, head: &Parts, body: I) -> Result<(Option<Payer>, CountedBody<I>), Rejection> {
+        if let Some(signed) = self.signature_of(head).await? {
+            let body = read_signed_body(body, &signed, &self.inner.settings.signatures).await?;
+            let payer = Payer { caller: signed.caller().clone(), signed: Some(signed) };
+            return Ok((Some(payer), CountedBody::read(body)));
+        }
+        if self.inner.settings.signed == Signed::Required {
+            return Err(Rejection::Signature(SignatureError::Unsigned));
+        }
+        let caller = match (self.inner.identify.identify(head), self.inner.settings.anonymous) {
+            (Ok(Some(caller)), _) => Some(caller),
+            (Ok(None), Anonymous::Shared) => Some(Caller::anonymous()),
+            (Ok(None), Anonymous::Bypass) => None,
+            (Ok(None), Anonymous::Refuse) => return Err(Rejection::Anonymous),
+            (Err(bad), _) => return Err(Rejection::BadCaller(bad)),
         };
-        count(&counters.rejected);
-        Err(rejection)
+        if let Some(caller) = &caller {
+            self.may_be_unsigned(caller.name()).await?;
+        }
+        let payer = caller.map(|caller| Payer { caller, signed: None });
+        Ok((payer, CountedBody::streamed(body)))
     }
 }
 
@@ -91,26 +117,26 @@ where
 {
     let (mut head, body) = request.into_parts();
     let reject = |rejection: &Rejection, head: &Parts| Ok(rejection.respond(&head.headers).map(MeteredBody::own));
-    let payer = match meter.payer(&head) {
-        Ok(payer) => payer,
+    let (payer, body) = match meter.payer(&head, body).await {
+        Ok(found) => found,
         Err(rejection) => return reject(&rejection, &head),
     };
     let streamed = StreamedBytes::default();
     let admitted = match payer {
-        Some(caller) => {
+        Some(Payer { caller, signed }) => {
             let price = meter.inner.settings.costs.price(&head);
             let payload = match body.size_hint().exact() {
                 Some(bytes) => PayloadSize::Known(bytes),
                 None => PayloadSize::Streamed(streamed.clone()),
             };
-            Some(meter.admit(&caller, price, payload).await)
+            Some(meter.admit(&caller, price, payload, signed.as_ref()).await)
         }
         None => None,
     };
     let rejection = match admitted {
         Some(Admitted::Held(settlement)) => {
             head.extensions.insert(settlement.report());
-            let request = Request::from_parts(head, CountedBody::new(body, Some(streamed)));
+            let request = Request::from_parts(head, body.counted(streamed));
             return serve_and_settle(inner.call(request), settlement).await;
         }
         Some(Admitted::Paid(standing)) => {
@@ -128,15 +154,16 @@ where
         }
         Some(Admitted::Exceeded(exceeded)) => Rejection::Exceeded(Box::new(exceeded)),
         Some(Admitted::FailedClosed) => Rejection::Unavailable,
+        Some(Admitted::Replayed) => Rejection::Signature(SignatureError::Replayed),
     };
     reject(&rejection, &head)
 }
 
 /// Builds a request that is not settled. It has an [`ActualCost`] too, which is ignored, because a handler does not know
 /// whether its request is metered.
-fn without_settlement<I>(mut head: Parts, body: I) -> Request<CountedBody<I>> {
+fn without_settlement<I>(mut head: Parts, body: CountedBody<I>) -> Request<CountedBody<I>> {
     head.extensions.insert(ActualCost::unset());
-    Request::from_parts(head, CountedBody::new(body, None))
+    Request::from_parts(head, body)
 }
 
 /// Awaits the handler's response, then settles its cost. If this is cancelled or the handler panics, the settlement is

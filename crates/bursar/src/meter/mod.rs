@@ -24,6 +24,7 @@
 //! charged has a row in the database, like any scope.
 
 mod admit;
+mod agent_keys;
 mod body;
 mod caller;
 mod cost;
@@ -32,8 +33,10 @@ mod headers;
 mod layer;
 mod pattern;
 mod problem;
+mod seen;
 mod settings;
 mod settle;
+mod signed;
 mod standing;
 
 use std::sync::Arc;
@@ -42,7 +45,10 @@ use bursar_core::budget::Budget;
 use bursar_core::context::Context;
 use bursar_store::{Clock, SystemClock};
 
+pub use bursar_signatures::{PublicKey, SignatureError};
+
 pub use crate::meter::admit::{Admission, ChargeOutcome, Once, Recorded, Reserved};
+pub use crate::meter::agent_keys::AgentKey;
 pub use crate::meter::body::{CountedBody, MeteredBody};
 pub use crate::meter::caller::{
     AGENT_ID, AgentId, ApiKey, BadCaller, Caller, ClientIp, FromExtension, FromHeader, Identify, SCOPE_PREFIX,
@@ -56,10 +62,13 @@ pub use crate::meter::layer::{MeterLayer, Metered};
 pub use crate::meter::pattern::{BadPath, PathPattern};
 pub use crate::meter::settings::{Anonymous, MeterError, MeterSettings, OnFailure};
 pub use crate::meter::settle::ActualCost;
+pub use crate::meter::signed::{BodyCheck, SignatureSettings, Signed, SignedRequest};
 pub use crate::meter::standing::{LimitStanding, QuotaExceeded, Standing};
 
 use crate::api::instance::Bursar;
+use crate::meter::agent_keys::AgentKeys;
 use crate::meter::counters::LiveCounters;
+use crate::meter::seen::SeenNonces;
 
 /// Charges requests to the quotas of their callers. Cheap to clone.
 #[derive(Clone)]
@@ -75,6 +84,8 @@ struct Inner {
     identify: Box<dyn Identify>,
     clock: Arc<dyn Clock>,
     counters: LiveCounters,
+    agents: AgentKeys,
+    seen: SeenNonces,
 }
 
 /// Builds a meter. From [`Meter::builder`].
@@ -157,7 +168,13 @@ impl MeterBuilder {
         let MeterBuilder { bursar, settings, identify, clock } = self;
         settings.check()?;
         let quota = Arc::new(settings.budget(settings.quota.clone()).by_default());
-        let inner = Arc::new(Inner { settings, quota, identify, clock, counters: LiveCounters::default() });
+        if settings.signed != Signed::Off {
+            settings.signatures.check_kept(bursar.inner.rules.key_kept)?;
+        }
+        let agents = AgentKeys::open(&settings)?;
+        let seen = SeenNonces::new(settings.signatures.window());
+        let counters = LiveCounters::default();
+        let inner = Arc::new(Inner { settings, quota, identify, clock, counters, agents, seen });
         Ok(Meter { bursar, inner })
     }
 }

@@ -3,6 +3,7 @@
 use bursar_core::refusal::Violation;
 use bursar_core::time::Span;
 use bursar_core::window::Window;
+use bursar_signatures::{ACCEPT_SIGNATURE, ACCEPT_SIGNATURE_VALUE, SignatureError};
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
@@ -22,6 +23,20 @@ pub(crate) enum Rejection {
     Exceeded(Box<QuotaExceeded>),
     /// The quota could not be checked.
     Unavailable,
+    /// The signature of the request is missing or refused.
+    Signature(SignatureError),
+    /// The body of a signed request is larger than this many bytes.
+    BodyTooLarge(u64),
+    /// The body of a signed request did not arrive within this many milliseconds.
+    BodySlow(u64),
+    /// The body of a signed request ended early.
+    BodyIncomplete,
+}
+
+impl From<SignatureError> for Rejection {
+    fn from(error: SignatureError) -> Rejection {
+        Rejection::Signature(error)
+    }
 }
 
 impl Rejection {
@@ -44,6 +59,26 @@ impl Rejection {
                 let detail = "the caller's quota could not be checked; the request was not executed; retry".to_owned();
                 (StatusCode::SERVICE_UNAVAILABLE, "14", document("unavailable", "Quota unavailable", 503, detail))
             }
+            Rejection::Signature(error) => {
+                let title = "Unauthorized: the signature of the request is missing or refused";
+                let detail = format!("{error}; nothing was charged");
+                let mut problem = document("signature-refused", title, 401, detail);
+                problem.insert("reason".into(), error.reason().into());
+                (StatusCode::UNAUTHORIZED, "16", problem)
+            }
+            Rejection::BodyTooLarge(bytes_max) => {
+                let detail = format!("the body of a signed request may have {bytes_max} bytes; nothing was charged");
+                (StatusCode::PAYLOAD_TOO_LARGE, "8", document("too-large", "Request too large", 413, detail))
+            }
+            Rejection::BodySlow(millis) => {
+                let title = "Timeout: the request took too long to arrive";
+                let detail = format!("the body did not arrive within {millis} ms; nothing was charged");
+                (StatusCode::REQUEST_TIMEOUT, "4", document("timeout", title, 408, detail))
+            }
+            Rejection::BodyIncomplete => {
+                let detail = "the body ended before it was complete; nothing was charged".to_owned();
+                (StatusCode::BAD_REQUEST, "3", document("invalid", "Invalid request", 400, detail))
+            }
         };
         let is_grpc = is_grpc(request_headers);
         let mut response = if is_grpc { grpc_response(grpc_status, &problem) } else { json_response(status, &problem) };
@@ -61,7 +96,14 @@ impl Rejection {
             Rejection::Anonymous => {
                 headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Agent"));
             }
-            Rejection::BadCaller(_) => {}
+            Rejection::Signature(_) => {
+                headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Agent"));
+                headers.insert(ACCEPT_SIGNATURE, HeaderValue::from_static(ACCEPT_SIGNATURE_VALUE));
+            }
+            Rejection::BadCaller(_)
+            | Rejection::BodyTooLarge(_)
+            | Rejection::BodySlow(_)
+            | Rejection::BodyIncomplete => {}
         }
         response
     }

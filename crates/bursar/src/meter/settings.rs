@@ -11,6 +11,7 @@ use serde::Deserialize;
 
 use crate::meter::cost::CostModel;
 use crate::meter::pattern::PathPattern;
+use crate::meter::signed::{SignatureSettings, Signed};
 
 /// The settings of a meter.
 #[derive(Clone, Debug, Deserialize)]
@@ -35,6 +36,10 @@ pub struct MeterSettings {
     pub hold_ms: u64,
     /// The KiB that are held for a payload whose size is not known in advance.
     pub streamed_kib: u32,
+    /// Whether callers sign their requests.
+    pub signed: Signed,
+    /// What signatures are checked against.
+    pub signatures: SignatureSettings,
 }
 
 /// What to do with requests that do not identify their caller.
@@ -73,6 +78,8 @@ impl Default for MeterSettings {
             patience_ms: 2_000,
             hold_ms: 300_000,
             streamed_kib: 64,
+            signed: Signed::default(),
+            signatures: SignatureSettings::default(),
         }
     }
 }
@@ -126,6 +133,9 @@ impl MeterSettings {
         if !(1_000..=86_400_000).contains(&self.hold_ms) {
             return wrong("hold_ms", "must be from 1000 to 86400000");
         }
+        if self.signed != Signed::Off {
+            self.signatures.check()?;
+        }
         let mut names: Vec<&str> = self.costs.operations.iter().map(|operation| operation.name.as_str()).collect();
         names.sort_unstable();
         match names.windows(2).find(|two| two[0] == two[1]) {
@@ -167,6 +177,10 @@ mod tests {
         assert_eq!(settings.quota.len(), 2);
         assert_eq!(settings.quota[1].window.to_string(), "month@Europe/Berlin");
         assert_eq!((settings.anonymous, settings.on_failure), (Anonymous::Shared, OnFailure::Closed));
+        let (signed, signatures) = (settings.signed, &settings.signatures);
+        assert_eq!((signed, signatures.window_ms, signatures.self_certified), (Signed::Required, 30_000, false));
+        assert_eq!(signatures.authorities, ["api.example"]);
+        assert_eq!(signatures.agents["alice"][0].not_after.unwrap().to_string(), "2027-02-01T00:00:00.000000Z");
         let [assert, vote, query] = &settings.costs.operations[..] else { panic!("{:?}", settings.costs) };
         assert_eq!((assert.base, assert.per_kib, assert.two_phase), (10, 1, true));
         assert_eq!((vote.base, vote.method.as_ref().unwrap().as_str()), (1, "POST"));
@@ -192,6 +206,27 @@ mod tests {
             ),
             ("anonymous = 'maybe'", "anonymous = 'maybe'"),
             ("patience_ms = 0", "patience_ms: must be from 1"),
+            ("signed = 'maybe'", "signed = 'maybe'"),
+            ("signed = 'optional'", "signatures.authorities: must name the hosts"),
+            ("signed = 'required'\n[signatures]\nauthorities = ['a/b']", "signatures.authorities: \"a/b\" is not"),
+            (
+                "signed = 'required'\n[signatures]\nauthorities = ['*']\nwindow_ms = 1",
+                "signatures.window_ms: must be from",
+            ),
+            ("signed = 'required'\n[signatures]\nauthorities = ['*']\nbody_ms = 0", "signatures.body_ms: must be from"),
+            (
+                "signed = 'required'\n[signatures]\nauthorities = ['*']\nbody_bytes_max = 2_000_000_000",
+                "signatures.body_bytes_max: must",
+            ),
+            (
+                "signed = 'required'\n[signatures]\nauthorities = ['*']\nagents = { '' = [] }",
+                "signatures.agents: the name \"\" must",
+            ),
+            (
+                "signed = 'required'\n[signatures]\nauthorities = ['*']\nagents = { a = [] }",
+                "signatures.agents: \"a\" must have",
+            ),
+            ("[signatures]\nagents = { a = [{ key = '0a' }] }", "must be 32 bytes as 64 hexadecimal digits"),
             ("hold_ms = 5", "hold_ms: must be from 1000"),
             ("bypass = ['livez']", "the path \"livez\" must begin with a slash"),
             ("[costs]\nbase = -1", "base = -1"),

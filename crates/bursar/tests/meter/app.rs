@@ -86,7 +86,7 @@ impl Answer {
 }
 
 /// The costs of the service.
-fn costs() -> CostModel {
+pub(crate) fn costs() -> CostModel {
     let operation = |name, method, path, base| Operation::new(name, method, path, base).unwrap();
     CostModel::default()
         .operation(operation("assert", Method::POST, "/claims", 10).per_kib(1))
@@ -189,7 +189,7 @@ struct Work {
     cost: Option<i64>,
 }
 
-fn router(meter: &Meter, seen: Arc<Seen>) -> Router {
+pub(crate) fn router(meter: &Meter, seen: Arc<Seen>) -> Router {
     let plain = |State(seen): State<Arc<Seen>>| async move {
         seen.served.fetch_add(1, Ordering::SeqCst);
         "served"

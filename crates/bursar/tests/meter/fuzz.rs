@@ -37,6 +37,8 @@ fn any_settings_text_is_read_or_refused() {
         "patience_ms = 100\nhold_ms = 60_000\n[costs]\nbase = 3\nper_kib = 1\n",
         "[[costs.operations]]\nname = \"query\"\nmethod = \"GET\"\npath = \"/claims/{id}\"\nbase = 5\ntwo_phase = true\n\
          extras = [{ name = \"lens\", each = 1, query = \"lens\" }, { name = \"h\", each = 2, header = \"x-lens\" }]\n",
+        "signed = 'optional'\n[signatures]\nauthorities = ['a.example:1', '*']\nwindow_ms = 5000\n[signatures.agents]\n\
+         'a b' = [{ key = '0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a', not_after = '2027-02-01T00:00:00Z' }]\n",
         &deep,
     ];
     let uris = ["/", "/claims/7?lens=a%2Cb,,c&lens=&x", "/claims/7/8"];
@@ -51,7 +53,7 @@ fn any_settings_text_is_read_or_refused() {
             assert!(price.with_payload(u64::MAX) >= price.with_payload(0) && price.fixed >= 0, "{text:?}");
         }
     });
-    assert!(samples[..2].iter().all(|sample| MeterSettings::from_toml(sample).is_ok()), "the samples are valid");
+    assert!(samples[..3].iter().all(|sample| MeterSettings::from_toml(sample).is_ok()), "the samples are valid");
 }
 
 #[test]

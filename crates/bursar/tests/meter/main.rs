@@ -8,3 +8,4 @@ mod failures;
 mod fuzz;
 mod phases;
 mod quota;
+mod signed;
