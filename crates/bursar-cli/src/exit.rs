@@ -45,7 +45,7 @@ pub(crate) fn for_problem(kind: Kind) -> Exit {
         | Kind::MethodNotAllowed
         | Kind::UnsupportedMediaType
         | Kind::RangeNotSatisfiable => Exit::Usage,
-        Kind::Unauthorized | Kind::Forbidden => Exit::Denied,
+        Kind::Unauthorized | Kind::SignatureRefused | Kind::Forbidden => Exit::Denied,
         Kind::TooManyAttempts | Kind::Timeout | Kind::Unusable => Exit::Failed,
         Kind::Overloaded
         | Kind::Busy

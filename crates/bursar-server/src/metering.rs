@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use axum::http::request::Parts;
-use bursar::meter::{Caller, ChargeOutcome, Meter, MeterError, MeterSettings, QuotaExceeded, Standing};
-use bursar::{Bursar, Clock, Context};
+use bursar::meter::{
+    Caller, ChargeOutcome, Meter, MeterError, MeterSettings, QuotaExceeded, SignatureError, SignedRequest, Standing,
+};
+use bursar::{Bursar, Clock, Context, Tenant};
 use sha2::{Digest, Sha256};
 
 use crate::principal::Principal;
@@ -38,6 +40,22 @@ impl Metering {
         Ok(Metering { meter: Meter::builder(bursar).settings(settings).clock(clock).build()?, on })
     }
 
+    /// Verifies the signature of a request, if its caller is metered and signs. Fails if the caller must sign and does not.
+    pub(crate) async fn signature(
+        &self,
+        principal: &Principal,
+        context: &Context,
+        parts: &Parts,
+    ) -> Result<Option<SignedRequest>, Problem> {
+        let Some(caller) = self.metered_caller(principal) else { return Ok(None) };
+        // Two tenants may have principals of the same name, and each has keys of its own.
+        let registered = match context.tenant == Tenant::default() {
+            true => caller.name().to_owned(),
+            false => format!("{}/{}", context.tenant, caller.name()),
+        };
+        self.meter.signature_by(parts, &caller, &registered).await.map_err(|error| signature_refused(&error))
+    }
+
     /// Charges a request to its caller's quota. Returns `None` if the caller or the request is not metered.
     pub(crate) async fn charge(
         &self,
@@ -45,9 +63,14 @@ impl Metering {
         context: &Context,
         parts: &Parts,
         body_bytes: usize,
+        signed: Option<&SignedRequest>,
     ) -> Result<Option<Standing>, QuotaRefusal> {
         let Some(caller) = self.metered_caller(principal) else { return Ok(None) };
-        match self.meter.in_context(context.clone()).charge_request(&caller, parts, body_bytes as u64).await {
+        let meter = self.meter.in_context(context.clone());
+        match meter.charge_signed_request(&caller, parts, body_bytes as u64, signed).await {
+            ChargeOutcome::Replayed => {
+                Err(QuotaRefusal { problem: signature_refused(&SignatureError::Replayed), standing: None })
+            }
             ChargeOutcome::Paid(standing) => Ok(Some(standing)),
             ChargeOutcome::Bypassed | ChargeOutcome::FailedOpen => Ok(None),
             ChargeOutcome::Exceeded(exceeded) => Err(QuotaRefusal::from(exceeded)),
@@ -69,6 +92,11 @@ impl Metering {
             Role::Operator | Role::Admin | Role::Worker | Role::Monitor => None,
         }
     }
+}
+
+/// Returns the problem of a refused signature.
+pub(crate) fn signature_refused(error: &SignatureError) -> Problem {
+    Problem::signature_refused(error.reason(), format!("{error}; nothing was charged"))
 }
 
 /// Returns the meter's caller for a principal. Its id includes the role, because a user and an API key may have the same name.

@@ -88,7 +88,7 @@ const METRICS: [(&str, &str, &str); 63] = [
     ("bursar_meter_admitted_total", "counter", "Metered requests charged to a quota and served."),
     ("bursar_meter_exceeded_total", "counter", "Metered requests refused because their caller's quota was exhausted."),
     ("bursar_meter_bypassed_total", "counter", "Metered requests that cost nothing."),
-    ("bursar_meter_rejected_total", "counter", "Metered requests whose caller was missing or invalid."),
+    ("bursar_meter_rejected_total", "counter", "Metered requests whose signature was missing or refused."),
     ("bursar_meter_failed_open_total", "counter", "Metered requests served although the quota could not be checked."),
     ("bursar_meter_failed_closed_total", "counter", "Metered requests refused because the quota could not be checked."),
     ("bursar_meter_abandoned_total", "counter", "Metered requests settled after their caller had disconnected."),

@@ -2,7 +2,8 @@
 //!
 //! 1. [`handle`] gives the request an id and a trace, and checks the size of its head.
 //! 2. [`run`] opens the log span and the exported one, and catches panics.
-//! 3. [`answer`] takes a request slot, authenticates, authorizes, and reads the headers ([`headers`]).
+//! 3. [`answer`] takes a request slot, authenticates, authorizes, reads the headers ([`headers`]), and verifies the signature if the caller
+//!    is metered and signs.
 //! 4. It gives the slot back while it reads the body ([`read_body`]) and reserves memory for the response, then takes one again.
 //! 5. It charges the caller's quota and runs the handler. Writes run in a task of their own, so they complete even if the caller
 //!    disconnects.
@@ -11,6 +12,7 @@
 pub(crate) mod headers;
 pub(crate) mod paced_body;
 mod read_body;
+mod signed_body;
 
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
@@ -36,7 +38,7 @@ use crate::call::Call;
 use crate::events::socket::Upgrade;
 use crate::in_flight::{Account, Reservation, UNCOUNTED};
 use crate::limits::HEAD_BYTES_MAX;
-use crate::metering::QuotaRefusal;
+use crate::metering::{QuotaRefusal, signature_refused};
 use crate::otlp::request::RequestSpan;
 use crate::principal::authenticate::authenticate;
 use crate::principal::permissions::{Action, Role};
@@ -164,6 +166,10 @@ async fn answer(app: &Arc<App>, route: &Arc<Route>, request: Request, trace: &Tr
     authorize(&principal, route.action)?;
     let call = call(app, route, principal, &parts, trace)?;
     let path_parameters = path_parameters(&mut parts).await?;
+    let signed = match route.metered {
+        true => app.metering.signature(&call.principal, &call.context, &parts).await?,
+        false => None,
+    };
     // A slow body, or a wait for memory, must not occupy a request slot.
     drop(slot);
     let account = match (route.action, path_parameters.first()) {
@@ -175,7 +181,7 @@ async fn answer(app: &Arc<App>, route: &Arc<Route>, request: Request, trace: &Tr
         // The handler reads the body itself, in bounded memory.
         (Some(_), takes_body) => {
             let bytes = if takes_body { upload_bytes(app, &parts, &body) } else { DOWNLOAD_BYTES };
-            (Bytes::new(), vec![app.bytes.reserve_or_wait(&account, bytes).await?], body)
+            (Bytes::new(), vec![app.bytes.reserve_or_wait(&account, bytes).await?], signed_body::checked(body, &signed))
         }
         (None, true) => {
             let (bytes, reservations) = read_body::read_body(app, route, &account, &parts, body).await?;
@@ -183,13 +189,16 @@ async fn answer(app: &Arc<App>, route: &Arc<Route>, request: Request, trace: &Tr
         }
         (None, false) => (Bytes::new(), Vec::new(), Body::empty()),
     };
+    if let (Some(signed), None) = (&signed, route.streams) {
+        signed.check_body(&body).map_err(|error| signature_refused(&error))?;
+    }
     let response_reservation = match route.answer_bytes_max {
         0 => None,
         bytes => Some(app.bytes.reserve_or_wait(&account, bytes).await?),
     };
     let slot = app.slots.take(route)?;
     let charged = match route.metered {
-        true => app.metering.charge(&call.principal, &call.context, &parts, body.len()).await,
+        true => app.metering.charge(&call.principal, &call.context, &parts, body.len(), signed.as_ref()).await,
         false => Ok(None),
     };
     let standing = match charged {

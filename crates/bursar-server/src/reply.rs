@@ -4,6 +4,7 @@ use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bursar::Fingerprint;
+use bursar_signatures::{ACCEPT_SIGNATURE, ACCEPT_SIGNATURE_VALUE};
 use bytes::Bytes;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
@@ -189,6 +190,10 @@ pub(crate) fn full_problem(problem: &Problem) -> Response {
     }
     if problem.kind == Kind::Unauthorized {
         headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"bursar\""));
+    }
+    if problem.kind == Kind::SignatureRefused {
+        headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Agent realm=\"bursar\""));
+        headers.insert(ACCEPT_SIGNATURE, HeaderValue::from_static(ACCEPT_SIGNATURE_VALUE));
     }
     response
 }

@@ -69,6 +69,9 @@ pub struct HttpFields {
     /// The length of the blob, in bytes, whose range cannot be satisfied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
+    /// Why the signature of the request is refused: a stable word, such as `replayed`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// What the caller can do in this case.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
@@ -92,6 +95,7 @@ struct Received {
     scope: Option<String>,
     id: Option<String>,
     size: Option<u64>,
+    reason: Option<String>,
     hint: Option<String>,
     request_id: Option<String>,
 }
@@ -107,8 +111,8 @@ impl Received {
         let word = self.kind.rsplit('/').next().unwrap_or_default();
         let kind = Kind::ALL.iter().copied().find(|kind| kind.word() == word);
         let kind = kind.unwrap_or_else(|| Kind::of_status(self.status));
-        let Received { retry_after_ms, scope, id, size, hint, request_id, .. } = self;
-        let http = HttpFields { retry_after_ms, scope, id, size, hint, request_id };
+        let Received { retry_after_ms, scope, id, size, reason, hint, request_id, .. } = self;
+        let http = HttpFields { retry_after_ms, scope, id, size, reason, hint, request_id };
         Problem {
             kind,
             title: kind.title(),
@@ -178,6 +182,13 @@ impl Problem {
         let mut problem =
             Problem::new(Kind::RangeNotSatisfiable, format!("the range begins after the last of {size} bytes"));
         problem.parts().size = Some(size);
+        problem
+    }
+
+    /// A problem with the signature of a request; `reason` is a stable word.
+    pub fn signature_refused(reason: &str, detail: impl Into<String>) -> Problem {
+        let mut problem = Problem::new(Kind::SignatureRefused, detail);
+        problem.parts().reason = Some(reason.to_owned());
         problem
     }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use bursar::meter::{MeterSettings, OnFailure};
+use bursar::meter::{MeterSettings, OnFailure, Signed};
 use bursar::{Span, Tenant};
 
 use super::*;
@@ -223,11 +223,16 @@ fn the_meter_table_is_read_and_checked() {
     assert_eq!(of(&mut loaded, "meter.on_failure"), told("open", "default"));
     let quota = loaded.config.server("sqlite://bursar.db").unwrap().meter.unwrap().quota;
     assert_eq!((quota.len(), quota[0].amount), (1, 7));
+    let signed = read("[meter]\nsigned = \"required\"\n[meter.signatures]\nauthorities = [\"a.example\"]\n").unwrap();
+    let signed = signed.config.server("sqlite://bursar.db").unwrap().meter.unwrap();
+    assert_eq!((signed.signed, &*signed.signatures.authorities[0]), (Signed::Required, "a.example"));
     let mut off = read("[meter]\nenabled = false\n").unwrap();
     assert_eq!(of(&mut off, "meter.enabled"), told("false", "bursar.toml:2"));
     for (text, expected) in [
         ("[meter]\nquta = []\n", "FILE:2: meter: unknown field `quta`"),
         ("[meter]\npatience_ms = 0\n", "FILE:1: meter.patience_ms: must be from 1 to 600000"),
+        ("[meter]\nsigned = \"required\"\n", "FILE:1: meter.signatures.authorities: must name the hosts"),
+        ("[meter.signatures]\nwindow = 1\n", "FILE:2: meter: unknown field `window`"),
     ] {
         let problem = read(text).err().unwrap();
         assert!(problem.starts_with(expected), "{problem}");

@@ -32,6 +32,7 @@ mod quotas;
 mod s3;
 mod schema_check;
 mod seen;
+mod signed;
 mod sockets;
 mod tenant_isolation;
 mod tenants;

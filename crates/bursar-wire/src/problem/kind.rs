@@ -69,6 +69,11 @@ kinds! {
         "send `Authorization: Bearer TOKEN` with a token that is neither expired nor revoked",
         "the header is missing, or the token was revoked, has expired, or belongs to another server",
         "the request has no valid token; send `Authorization: Bearer TOKEN`, or `X-Worker-Token: TOKEN` for a worker";
+    SignatureRefused = "signature-refused", 401, "Unauthorized: the signature of the request is missing or refused",
+        "the meter requires or checks a signature; `reason` says what is wrong with it; nothing was changed",
+        "sign each attempt anew, as the header `Accept-Signature` says, with a correct clock and a registered key",
+        "the request is not signed, was repeated, is too old, or was changed on its way",
+        "the nonce was used before: the request is a repetition; sign each request anew; nothing was charged";
     Forbidden = "forbidden", 403, "Forbidden: the caller lacks the permission",
         "the role, or the worker's capabilities, do not allow it",
         "use a token with another role, or give the worker the capability",
@@ -252,6 +257,7 @@ impl Kind {
                 example.state = Some("committed".into());
                 example.parts().id = Some("hold_01j9zq3v4w5x6y7z8abcdefghj".to_owned());
             }
+            Kind::SignatureRefused => example.parts().reason = Some("replayed".to_owned()),
             Kind::RangeNotSatisfiable => example.parts().size = Some(1024),
             Kind::LeaseLost => {
                 example.state = Some("queued".into());
