@@ -10,7 +10,7 @@ use bursar_client::{ChargeBody, Client, CommandBody, JobBody, Payload, SettleWor
 use bursar_server::{Server, Settings};
 
 /// Examples that need only SQLite.
-const EXAMPLES: [(&str, &str); 10] = [
+const EXAMPLES: [(&str, &str); 11] = [
     ("agent_fleet", env!("CARGO_BIN_EXE_agent_fleet")),
     ("api_quota", env!("CARGO_BIN_EXE_api_quota")),
     ("first_steps", env!("CARGO_BIN_EXE_first_steps")),
@@ -20,6 +20,7 @@ const EXAMPLES: [(&str, &str); 10] = [
     ("own_rows_sqlite", env!("CARGO_BIN_EXE_own_rows_sqlite")),
     ("read_balances", env!("CARGO_BIN_EXE_read_balances")),
     ("seat_booking", env!("CARGO_BIN_EXE_seat_booking")),
+    ("signed_api", env!("CARGO_BIN_EXE_signed_api")),
     ("upload_grant", env!("CARGO_BIN_EXE_upload_grant")),
 ];
 

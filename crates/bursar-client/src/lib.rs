@@ -20,6 +20,9 @@
 //! a lost or repeated request has one effect. The client retries transient failures with exponential backoff and jitter until the
 //! timeout of the call ([`Client::within`]); it waits at least as long as `Retry-After` says.
 //!
+//! With the feature `signing`, [`Client::signed`] signs every request with the key of an agent, and [`Signer`] signs requests to any other
+//! service that verifies signatures (RFC 9421).
+//!
 //! [`Client::worker`] makes a worker, with the same interface as a worker of the library.
 
 mod answered;
@@ -35,6 +38,8 @@ mod path;
 mod random;
 mod remote_blobs;
 mod remote_source;
+#[cfg(feature = "signing")]
+mod signing;
 mod sse;
 mod transport;
 
@@ -51,6 +56,8 @@ pub use bursar_core::name::{
 pub use bursar_core::payload::Payload;
 pub use bursar_core::refusal::Invalid;
 pub use bursar_core::window::{Window, Zone};
+#[cfg(feature = "signing")]
+pub use bursar_signatures::{BadKey, PublicKey, Signer, SigningError, new_seed};
 pub use bursar_wire as wire;
 pub use bursar_wire::budget::BudgetBody;
 pub use bursar_wire::command::{ChargeBody, CommandBody, SettleWord};
@@ -71,4 +78,6 @@ pub use crate::client::Client;
 pub use crate::error::Error;
 pub use crate::events::{Events, Told};
 pub use crate::http::Http;
+#[cfg(feature = "signing")]
+pub use crate::signing::Signing;
 pub use crate::transport::{Body, Bytes, Request, Response, Transport, TransportError};
