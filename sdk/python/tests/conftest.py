@@ -36,8 +36,9 @@ def program() -> str:
 class Server:
     """A server on a database of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, config: Path | None = None) -> None:
         self._folder = folder
+        self._options = [] if config is None else ["--config", str(config)]
         self._process: subprocess.Popen[str] | None = None
         self.token = f"operator-{secrets.token_hex(24)}"
         with socket.socket() as free:
@@ -55,6 +56,7 @@ class Server:
                     f"sqlite://{self._folder / 'bursar.db'}",
                     "--listen",
                     f"127.0.0.1:{self._port}",
+                    *self._options,
                 ],
                 env={**os.environ, "BURSAR_OPERATOR_TOKEN": self.token},
                 stdout=subprocess.PIPE,

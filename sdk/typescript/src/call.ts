@@ -2,6 +2,7 @@
 
 import { ArgumentError, type ProblemError, problemError, readProblem, UnknownOutcomeError, UnreachableError, UnreadableError } from './errors.js';
 import { backoffMs, randomKey } from './random.js';
+import { type Signer, signedFetch } from './signing.js';
 
 /** The timeout of one attempt, in milliseconds; the time that the server may wait for jobs is added. */
 const ATTEMPT_MS_MAX = 15_000;
@@ -75,6 +76,7 @@ export function callSettings(options: {
   timeoutMs?: number;
   attempts?: number;
   fetch?: typeof fetch;
+  signer?: Signer;
 }): CallSettings {
   let parsed: URL;
   try {
@@ -88,13 +90,14 @@ export function callSettings(options: {
   if (options.token !== undefined && !/^[\x21-\x7e]+$/.test(options.token)) {
     throw new ArgumentError('token: has characters that are not allowed in an HTTP header');
   }
+  const plain: typeof fetch = options.fetch ?? ((input, init) => globalThis.fetch(input, init));
   const settings: CallSettings = {
     url: options.url.replace(/\/+$/, ''),
     token: undefined,
     tenant: options.tenant,
     timeoutMs: options.timeoutMs ?? TIMEOUT_MS,
     attempts: options.attempts ?? ATTEMPTS_MAX,
-    fetch: options.fetch ?? ((input, init) => globalThis.fetch(input, init)),
+    fetch: options.signer ? signedFetch(options.signer, plain) : plain,
   };
   // Not enumerable, so that printing a client does not print its token.
   Object.defineProperty(settings, 'token', { value: options.token, enumerable: false });

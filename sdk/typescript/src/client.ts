@@ -13,6 +13,7 @@ import { BursarError } from './errors.js';
 import { type EventOptions, EventStream } from './events.js';
 import type { ChargeBody, VerifyAnswer, WhoAmIAnswer } from './generated/api.js';
 import { Hold, type HoldOptions } from './hold.js';
+import type { Signer } from './signing.js';
 
 /** Settings of a client. */
 export interface BursarOptions {
@@ -28,6 +29,8 @@ export interface BursarOptions {
   attempts?: number;
   /** Sends requests in place of the global `fetch`. */
   fetch?: typeof fetch;
+  /** Signs every request, for a server whose meter requires signatures. An upload is read into memory to be signed. */
+  signer?: Signer;
 }
 
 /** A client of a Bursar server. */

@@ -77,6 +77,8 @@ export class ProblemError extends BursarError {
   readonly scope: string | undefined;
   /** The hold or the job whose state does not allow the request. */
   readonly id: string | undefined;
+  /** Why the signature of the request is refused: a stable word, such as `replayed`. */
+  readonly reason: string | undefined;
   /** The id of the request in the server's log. */
   readonly requestId: string | undefined;
   /** An estimate of when a retry may succeed, in milliseconds from the answer. */
@@ -94,6 +96,7 @@ export class ProblemError extends BursarError {
     this.state = problem.state ?? undefined;
     this.scope = problem.scope ?? undefined;
     this.id = problem.id ?? undefined;
+    this.reason = problem.reason ?? undefined;
     this.requestId = problem.request_id ?? undefined;
     this.retryAfterMs = problem.retry_after_ms ?? undefined;
     this.violations = problem.violations ?? [];
@@ -112,6 +115,11 @@ export class InvalidError extends ProblemError {
 /** The request has no valid token. */
 export class UnauthorizedError extends ProblemError {
   override name = 'UnauthorizedError';
+}
+
+/** The signature of the request is missing or refused; `reason` says why. */
+export class SignatureRefusedError extends ProblemError {
+  override name = 'SignatureRefusedError';
 }
 
 /** The role, or the worker's capabilities, do not allow the request. */
@@ -177,6 +185,7 @@ export class InternalError extends ProblemError {
 const CLASSES: Record<string, new (problem: Problem) => ProblemError> = {
   invalid: InvalidError,
   unauthorized: UnauthorizedError,
+  'signature-refused': SignatureRefusedError,
   forbidden: ForbiddenError,
   'not-found': NotFoundError,
   'unknown-scope': UnknownScopeError,

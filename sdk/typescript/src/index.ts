@@ -26,6 +26,7 @@ export {
   ProblemError,
   QuotaExceededError,
   RefusedError,
+  SignatureRefusedError,
   TooLargeError,
   UnauthorizedError,
   UnknownOutcomeError,
@@ -37,6 +38,7 @@ export { type BursarEvent, type EventOptions, EventStream } from './events.js';
 export type * as wire from './generated/api.js';
 export { Hold, type HoldOptions, HoldSettledError } from './hold.js';
 export { List, type Page } from './page.js';
+export { type SignedParts, Signer, signedFetch } from './signing.js';
 export { type Job, JobContext, type Progress } from './worker/context.js';
 export { NonRetryableError, RetryAfter, Snooze, StopError, type StopReason } from './worker/outcome.js';
 export type { WorkerReport } from './worker/reports.js';

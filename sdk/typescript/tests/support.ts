@@ -1,12 +1,12 @@
 /** A server on a throwaway database, and helpers that wait for a condition. */
 
 import { type ChildProcess, spawn } from 'node:child_process';
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { Bursar, type BursarOptions } from '../src/index.js';
 
-const ROOT = resolve(import.meta.dirname, '../../../../..');
+export const ROOT = resolve(import.meta.dirname, '../../../../..');
 export const PROGRAM = resolve(process.env.BURSAR_BIN ?? join(ROOT, 'target/debug/bursar'));
 export const OPERATOR = 'operator-token-of-the-sdk-tests-0123456789abcdef';
 /** How long a test waits for a condition, in milliseconds. */
@@ -19,8 +19,10 @@ export class Server {
   private ended: Promise<unknown> = Promise.resolve();
   private readonly folder = mkdtempSync(join(tmpdir(), 'bursar-sdk-'));
 
-  static async start(): Promise<Server> {
+  /** Starts a server; `config` is the text of its configuration file. */
+  static async start(config = ''): Promise<Server> {
     const server = new Server();
+    writeFileSync(join(server.folder, 'bursar.toml'), config);
     process.once('exit', () => server.clean());
     await server.begin(0);
     return server;
@@ -28,7 +30,7 @@ export class Server {
 
   private async begin(port: number): Promise<void> {
     if (!existsSync(PROGRAM)) throw new Error(`${PROGRAM} does not exist: run \`cargo build\` or set BURSAR_BIN`);
-    const options = ['serve', '--database', `sqlite://${join(this.folder, 'bursar.db')}`, '--listen', `127.0.0.1:${port}`];
+    const options = ['serve', '--database', `sqlite://${join(this.folder, 'bursar.db')}`, '--listen', `127.0.0.1:${port}`, '--config', 'bursar.toml'];
     const own = Object.entries(process.env).filter(([name]) => !name.startsWith('BURSAR_'));
     const env = { ...Object.fromEntries(own), BURSAR_OPERATOR_TOKEN: OPERATOR };
     const child = spawn(PROGRAM, [...options, '--log-level', 'warn'], { cwd: this.folder, env, stdio: ['ignore', 'pipe', 'pipe'] });

@@ -10,6 +10,7 @@ from bursar._sending import etag_of, was_replayed
 from bursar.client import AsyncClient, Client
 from bursar.errors import BursarError, ProblemError, Refused
 from bursar.events import AsyncEvents, Events, Happened, Progressed, Ready, Resync
+from bursar.signing import Signer
 from bursar.worker import (
     AsyncJobContext,
     JobContext,
@@ -39,6 +40,7 @@ __all__ = [
     "Refused",
     "Resync",
     "RetryAfter",
+    "Signer",
     "Snooze",
     "Stop",
     "Worker",

@@ -56,6 +56,8 @@ class Options:
     if_match: str | None = None
     timeout: float = 30.0
     attempts_max: int = 20
+    signer: httpx.Auth | None = None
+    """Signs every attempt."""
 
     def headers(self, accept: str) -> dict[str, str]:
         headers = {"accept": accept}
@@ -256,6 +258,7 @@ class SyncSender:
                     content=sending.content if upload is None else upload.open(),
                     headers=sending.headers(),
                     timeout=body.timeout,
+                    auth=auth_of(self.options),
                 ) as response:
                     for part in response.iter_bytes():
                         body.add(part)
@@ -291,6 +294,7 @@ class AsyncSender:
                     content=sending.content if upload is None else read_in_threads(upload.open()),
                     headers=sending.headers(),
                     timeout=body.timeout,
+                    auth=auth_of(self.options),
                 ) as response:
                     async for part in response.aiter_bytes():
                         body.add(part)
@@ -306,6 +310,11 @@ class AsyncSender:
             for item in page["items"]:
                 yield item
             next_call = after(call, page)
+
+
+def auth_of(options: Options) -> Any:
+    """Returns what signs a request; without a signer, what the HTTP client has."""
+    return httpx.USE_CLIENT_DEFAULT if options.signer is None else options.signer
 
 
 async def read_in_threads(parts: Iterator[bytes]) -> AsyncIterator[bytes]:

@@ -17,7 +17,7 @@ from typing_extensions import TypedDict, Unpack
 
 from bursar import _resources
 from bursar._call import Call, path, query
-from bursar._sending import CONNECT_TIMEOUT, STALLED_TIMEOUT, AsyncSender, Options, SyncSender, Upload
+from bursar._sending import CONNECT_TIMEOUT, STALLED_TIMEOUT, AsyncSender, Options, SyncSender, Upload, auth_of
 from bursar._stream import Reconnecting
 from bursar.errors import BursarError, Unreadable
 from bursar.models import BlobAnswer
@@ -114,7 +114,7 @@ class Download(Reconnecting):
             if self._etag is not None:
                 headers["if-range"] = self._etag
         timeout = httpx.Timeout(STALLED_TIMEOUT, connect=CONNECT_TIMEOUT)
-        return {"url": self._url, "headers": headers, "timeout": timeout}
+        return {"url": self._url, "headers": headers, "timeout": timeout, "auth": auth_of(self._options)}
 
     def opened(self, response: httpx.Response) -> None:
         """Reads the head of a successful answer."""

@@ -16,6 +16,7 @@ from bursar._sending import LIMITS, AsyncSender, Options, SyncSender
 from bursar.blobs import AsyncBlobs, Blobs
 from bursar.events import AsyncEvents, Events
 from bursar.models import LimitBody
+from bursar.signing import Signer
 
 
 class CallOptions(TypedDict, total=False):
@@ -27,6 +28,7 @@ class CallOptions(TypedDict, total=False):
     if_match: str | None
     timeout: float
     attempts_max: int
+    signer: Signer | None
 
 
 class HoldOptions(TypedDict, total=False):
@@ -53,10 +55,12 @@ class Client(Resources):
         tenant: str | None = None,
         timeout: float = 30.0,
         http: httpx.Client | None = None,
+        signer: Signer | None = None,
     ) -> None:
         """`url` is that of the server, such as `http://127.0.0.1:7440`. Calls, with all attempts, take at most
-        `timeout` seconds. `http` replaces the HTTP client, for example to set proxies or certificates."""
-        options = Options(url, token, tenant, timeout=timeout).check()
+        `timeout` seconds. `http` replaces the HTTP client, for example to set proxies or certificates. `signer` signs
+        every request, for a server whose meter requires signatures; an upload is read into memory to be signed."""
+        options = Options(url, token, tenant, timeout=timeout, signer=signer).check()
         self._owns_http = http is None
         self._use(http or httpx.Client(limits=LIMITS, trust_env=False), options)
 
@@ -112,10 +116,12 @@ class AsyncClient(AsyncResources):
         tenant: str | None = None,
         timeout: float = 30.0,
         http: httpx.AsyncClient | None = None,
+        signer: Signer | None = None,
     ) -> None:
         """`url` is that of the server, such as `http://127.0.0.1:7440`. Calls, with all attempts, take at most
-        `timeout` seconds. `http` replaces the HTTP client, for example to set proxies or certificates."""
-        options = Options(url, token, tenant, timeout=timeout).check()
+        `timeout` seconds. `http` replaces the HTTP client, for example to set proxies or certificates. `signer` signs
+        every request, for a server whose meter requires signatures; an upload is read into memory to be signed."""
+        options = Options(url, token, tenant, timeout=timeout, signer=signer).check()
         self._owns_http = http is None
         self._use(http or httpx.AsyncClient(limits=LIMITS, trust_env=False), options)
 

@@ -60,6 +60,8 @@ class ProblemError(BursarError):
         self.detail = detail
         self.field = problem.get("field")
         self.state = problem.get("state")
+        self.reason = problem.get("reason")
+        """Why the signature of the request is refused: a stable word, such as `replayed`."""
         self.hint = hint
         self.request_id = problem.get("request_id")
         self.retry_after_ms = problem.get("retry_after_ms")
@@ -83,6 +85,12 @@ class Unauthorized(ProblemError):
     """The request has no valid token."""
 
     word = "unauthorized"
+
+
+class SignatureRefused(ProblemError):
+    """The signature of the request is missing or refused; `reason` says why."""
+
+    word = "signature-refused"
 
 
 class Forbidden(ProblemError):

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import httpx
 
-from bursar._sending import CONNECT_TIMEOUT, AsyncSender, Options, SyncSender
+from bursar._sending import CONNECT_TIMEOUT, AsyncSender, Options, SyncSender, auth_of
 from bursar._stream import Reconnecting
 from bursar.errors import BursarError, Unreadable
 from bursar.models import EventAnswer
@@ -143,6 +143,7 @@ class EventsRules(Reconnecting):
             "url": url,
             "headers": headers,
             "timeout": httpx.Timeout(SILENCE_MAX, connect=CONNECT_TIMEOUT),
+            "auth": auth_of(self._options),
         }
 
     def fed(self, data: bytes) -> None:
