@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
-from conftest import ROOT, FakeServer, Server
+from conftest import ROOT, FakeServer, Reply, Server
 from ed25519 import public_key, reference_signer
 
 from bursar import AsyncClient, Client, Signer, errors
@@ -34,8 +34,10 @@ def test_a_seed_needs_the_package_for_signatures() -> None:
             Signer.from_seed(SEED)
     else:
         one, other = Signer.from_seed(SEED.hex()), reference_signer(SEED)
-        options = {"created": 1_800_000_000, "nonce": "0123456789abcdef"}
-        assert one.sign("GET", "http://a/", **options) == other.sign("GET", "http://a/", **options)
+        one_signed, other_signed = (
+            signer.sign("GET", "http://a/", created=1_800_000_000, nonce="0123456789abcdef") for signer in (one, other)
+        )
+        assert one_signed == other_signed
 
 
 def test_wrong_keys_and_names_are_refused() -> None:
@@ -53,7 +55,8 @@ def test_wrong_keys_and_names_are_refused() -> None:
 
 def test_every_attempt_has_a_signature_of_its_own(fake: Callable[..., FakeServer]) -> None:
     busy = json.dumps({"type": "/problems/busy", "title": "", "status": 503, "detail": "busy"}).encode()
-    answers = iter([(503, {}, busy), (200, {}, b"{}"), (503, {}, busy), (200, {}, b"{}")])
+    replies: list[Reply] = [(503, {}, busy), (200, {}, b"{}")] * 2
+    answers = iter(replies)
     server = fake(lambda _: next(answers))
     signer = reference_signer(SEED, "agent:bot")
     with Client(server.url, token="secret", signer=signer) as client:
