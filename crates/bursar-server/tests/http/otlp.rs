@@ -23,11 +23,22 @@ const SERVER: u8 = 2;
 const PRODUCER: u8 = 4;
 const CONSUMER: u8 = 5;
 
+/// A wait that no test notices.
+const SHORT: Duration = Duration::from_millis(1);
+
 /// Returns settings that send each span soon, and start no trace.
 fn settings(receiver: &Receiver) -> OtlpSettings {
     let settings = OtlpSettings::new(&receiver.endpoint).unwrap().with_headers(&format!("api-key={KEY}")).unwrap();
-    let short = Duration::from_millis(1);
-    OtlpSettings { service_name: "bursar-test".into(), sample: 0.0, delay: short, retry: short, ..settings }
+    with(settings, |settings| {
+        settings.service_name = "bursar-test".into();
+        settings.sample = 0.0;
+        (settings.delay, settings.retry) = (SHORT, SHORT);
+    })
+}
+
+fn with(mut settings: OtlpSettings, change: impl FnOnce(&mut OtlpSettings)) -> OtlpSettings {
+    change(&mut settings);
+    settings
 }
 
 async fn server(engine: Engine, otlp: OtlpSettings) -> TestServer {
@@ -245,7 +256,7 @@ async fn traces_that_are_not_sampled_are_passed_on_unchanged_and_not_exported() 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writes_without_a_trace_start_one_and_polls_do_not() {
     let receiver = Receiver::start([]).await;
-    let server = server(Engine::Memory, OtlpSettings { sample: 1.0, ..settings(&receiver) }).await;
+    let server = server(Engine::Memory, with(settings(&receiver), |settings| settings.sample = 1.0)).await;
     let jobs = json!({ "jobs": [{ "queue": "media", "kind": "a" }, { "queue": "media", "kind": "b" }] });
     let answer = server.call("POST", "/v1/jobs/bulk", jobs).await.is(200);
     let traceparent = answer.header("traceparent").unwrap().to_owned();
@@ -293,7 +304,7 @@ async fn what_a_receiver_refuses_for_now_is_sent_again() {
     let busy = [Answer::Status(503, Some(0)), Answer::Status(429, Some(0)), Answer::Status(502, Some(0))];
     let receiver = Receiver::start(busy).await;
     let hour = Duration::from_secs(3_600);
-    let server = server(Engine::Memory, OtlpSettings { retry: hour, ..settings(&receiver) }).await;
+    let server = server(Engine::Memory, with(settings(&receiver), |settings| settings.retry = hour)).await;
     traced(&server, PARENT, "GET", "/v1/whoami", Value::Null).await;
     assert_eq!(receiver.spans(1).await.len(), 1);
     counted(&server, "exported", 1).await;
@@ -322,7 +333,10 @@ async fn what_a_receiver_does_not_take_is_counted_as_failed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_receiver_that_is_slow_or_down_delays_no_request() {
     let receiver = Receiver::start([Answer::Wait]).await;
-    let otlp = OtlpSettings { queue: 2, batch: 1, timeout: Duration::from_secs(3_600), ..settings(&receiver) };
+    let otlp = with(settings(&receiver), |settings| {
+        (settings.queue, settings.batch) = (2, 1);
+        settings.timeout = Duration::from_secs(3_600);
+    });
     let server = server(Engine::Memory, otlp).await;
     traced(&server, PARENT, "GET", "/v1/whoami", Value::Null).await;
     receiver.asked(1).await;
@@ -337,8 +351,8 @@ async fn a_receiver_that_is_slow_or_down_delays_no_request() {
 
     let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let gone = OtlpSettings::new(&format!("http://{address}")).unwrap();
-    let short = Duration::from_millis(1);
-    let server = self::server(Engine::Memory, OtlpSettings { delay: short, retry: short, ..gone }).await;
+    let gone = with(gone, |settings| (settings.delay, settings.retry) = (SHORT, SHORT));
+    let server = self::server(Engine::Memory, gone).await;
     traced(&server, PARENT, "POST", "/v1/jobs", json!({ "queue": "media", "kind": "k" })).await;
     counted(&server, "failed", 2).await;
     server.stop().await;

@@ -26,10 +26,6 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    pub(super) fn new(held: Held, remaining: i64) -> Reservation {
-        Reservation { held, remaining }
-    }
-
     /// Returns the id of its hold.
     pub fn id(&self) -> HoldId {
         self.held.id()
