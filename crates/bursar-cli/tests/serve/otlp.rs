@@ -27,11 +27,12 @@ fn receiver() -> (String, mpsc::Receiver<(String, Value)>) {
             let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
             let mut body = vec![0; length.unwrap()];
             stream.read_exact(&mut body).unwrap();
-            let answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}";
-            stream.get_mut().write_all(answer.as_bytes()).unwrap();
+            // A request is known before it is answered, so that none is missing once its sender has ended.
             if sender.send((head, serde_json::from_slice(&body).unwrap())).is_err() {
                 return;
             }
+            let answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}";
+            stream.get_mut().write_all(answer.as_bytes()).unwrap();
         }
     });
     (address, requests)
