@@ -1605,6 +1605,8 @@ class Problem(TypedDict):
     """What the caller can do in this case."""
     id: NotRequired[str | None]
     """The hold or the job whose state does not allow the request, or the blob that does not exist."""
+    reason: NotRequired[str | None]
+    """Why the signature of the request is refused: a stable word, such as `replayed`."""
     request_id: NotRequired[str | None]
     """The id of the request in the server's log."""
     retry_after_ms: NotRequired[int | None]

@@ -3956,6 +3956,8 @@ export interface components {
             hint?: string | null;
             /** @description The hold or the job whose state does not allow the request, or the blob that does not exist. */
             id?: string | null;
+            /** @description Why the signature of the request is refused: a stable word, such as `replayed`. */
+            reason?: string | null;
             /** @description The id of the request in the server's log. */
             request_id?: string | null;
             /**
@@ -5159,7 +5161,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `unauthorized`: Unauthorized: the request has no valid token */
+        /** @description `unauthorized`: Unauthorized: the request has no valid token; `signature-refused`: Unauthorized: the signature of the request is missing or refused */
         401: {
             headers: {
                 [name: string]: unknown;
@@ -5665,7 +5667,7 @@ export interface operations {
             header?: never;
             path: {
                 /** @example refused */
-                type: "invalid" | "unauthorized" | "forbidden" | "not-found" | "unknown-scope" | "method-not-allowed" | "timeout" | "refused" | "already-settled" | "lease-lost" | "conflict" | "changed" | "too-large" | "unsupported-media-type" | "range-not-satisfiable" | "too-many-attempts" | "too-many-bytes" | "quota-exceeded" | "head-too-large" | "internal" | "overloaded" | "busy" | "unavailable" | "storage-unavailable" | "unusable" | "not-ready" | "unknown-outcome";
+                type: "invalid" | "unauthorized" | "signature-refused" | "forbidden" | "not-found" | "unknown-scope" | "method-not-allowed" | "timeout" | "refused" | "already-settled" | "lease-lost" | "conflict" | "changed" | "too-large" | "unsupported-media-type" | "range-not-satisfiable" | "too-many-attempts" | "too-many-bytes" | "quota-exceeded" | "head-too-large" | "internal" | "overloaded" | "busy" | "unavailable" | "storage-unavailable" | "unusable" | "not-ready" | "unknown-outcome";
             };
             cookie?: never;
         };
