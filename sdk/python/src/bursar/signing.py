@@ -88,7 +88,7 @@ class Signer(httpx.Auth):
             raise InvalidOption("nonce: must be 16 to 128 visible ASCII characters")
         created = int(time.time()) if created is None else created
         headers = {"x-agent-id": self.agent}
-        signed = dict(zip(_COMPONENTS, (method, host, path, f"?{query}", self.agent), strict=True))
+        signed: dict[str, str] = dict(zip(_COMPONENTS, (method, host, path, f"?{query}", self.agent), strict=True))
         if body:
             headers["content-digest"] = f"sha-256=:{_base64(hashlib.sha256(body).digest())}:"
             signed["content-digest"] = headers["content-digest"]
