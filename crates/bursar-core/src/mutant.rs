@@ -45,6 +45,14 @@ mutants! {
     ChargeExpiryTwice = "charge-expiry-twice",
     /// A late commit is charged although the hold's policy refuses it.
     ChargeLateAnyway = "charge-late-anyway",
+    /// A commit above the held amount is charged although the hold's policy refuses it.
+    AdmitOverrun = "admit-overrun",
+    /// A hold lives as long as its caller asks for, whatever the policies of its budgets say.
+    IgnoreTtlPolicy = "ignore-ttl-policy",
+    /// Extensions and requests exceed the longest life of a hold.
+    IgnoreLifeMax = "ignore-life-max",
+    /// A hold of another tenant can be settled and extended.
+    SettleAcrossTenants = "settle-across-tenants",
     /// The units that a commit did not use stay held.
     KeepTheRest = "keep-the-rest",
     /// A hold is forgotten as soon as it has ended.
@@ -197,6 +205,12 @@ mutants! {
     LeakSlot = "leak-slot",
     /// The concurrency limit of a flow key is ignored.
     IgnoreKeyConcurrency = "ignore-key-concurrency",
+    /// A key above its rate still leases.
+    IgnoreKeyRate = "ignore-key-rate",
+    /// A caller acts on a job of another tenant.
+    ActAcrossTenants = "act-across-tenants",
+    /// The answer to a command whose job exists already lacks the hold of the job.
+    ForgetFoundHold = "forget-found-hold",
     /// The rate limit of a queue is ignored.
     IgnoreRate = "ignore-rate",
     /// The job with the worst rank is leased first.

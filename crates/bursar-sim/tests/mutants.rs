@@ -83,7 +83,12 @@ fn failed_check(fault: Option<Mutant>) -> Option<String> {
     let output = sim.output().expect("the simulator starts");
     let text = String::from_utf8_lossy(&output.stdout);
     let check = text.lines().find_map(|line| line.strip_prefix("FAILED")).map(|check| check.trim().to_owned());
-    assert_eq!(output.status.success(), check.is_none(), "{fault:?}: {text}{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(
+        output.status.success(),
+        check.is_none(),
+        "{fault:?}: {text}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     check
 }
 

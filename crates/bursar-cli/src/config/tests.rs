@@ -78,7 +78,10 @@ fn errors_of_the_file_name_the_line_and_the_allowed_values() {
             "[limits]\n\nrequest = 5",
             "bursar.toml:3: limits.request is not a setting; the settings here are limits.connections",
         ),
-        ("[limit]\nrequests = 5", "bursar.toml:1: [limit] is not a table of settings; the tables are jwt, log, limits"),
+        (
+            "[limit]\nrequests = 5",
+            "bursar.toml:1: [limit] is not a table of settings; the tables are jwt, log, otlp, limits",
+        ),
         ("\n[metre]\n", "bursar.toml:2: [metre] is not a table of settings"),
         ("[limits.requests]\nmost = 5", "bursar.toml:1: limits.requests must be an integer"),
         ("limits = 5", "bursar.toml:1: limits is not a setting"),

@@ -90,7 +90,8 @@ impl Decision<'_> {
 
     /// Returns a job of the request's tenant. A job of another tenant is reported as unknown.
     pub(super) fn job(&self, id: JobId) -> Result<&Job, Refusal> {
-        let job = self.ws.jobs.get(&id).filter(|job| job.tenant == self.context.tenant);
+        let is_known = |job: &&Job| job.tenant == self.context.tenant || Mutant::ActAcrossTenants.on();
+        let job = self.ws.jobs.get(&id).filter(is_known);
         job.ok_or(Refusal::UnknownJob { job: id })
     }
 

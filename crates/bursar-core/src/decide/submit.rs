@@ -15,6 +15,7 @@ use crate::decide::{Rules, admit, blob, grant};
 use crate::event::{Charged, Entry, Event, Recorded};
 use crate::hold::ClampedTtl;
 use crate::id::{HoldId, IdSource, JobId};
+use crate::mutant::Mutant;
 use crate::name::Tenant;
 use crate::payload::Payload;
 use crate::refusal::{Invalid, Refusal};
@@ -101,7 +102,7 @@ fn existing_owner(ws: &Workspace, tenant: &Tenant, command: &Command) -> Option<
 /// Returns the hold of an existing job that was found in place of a new owner, as it was placed.
 pub(super) fn hold_found(ws: &Workspace, entry: &Entry) -> Option<Placed> {
     let [Recorded { e: Event::JobFound { job }, .. }] = entry.events.as_slice() else { return None };
-    let hold = ws.holds.get(&ws.jobs.get(job)?.hold?)?;
+    let hold = ws.holds.get(&ws.jobs.get(job)?.hold?).filter(|_| !Mutant::ForgetFoundHold.on())?;
     let charges = hold.charges.iter().map(|charge| Charged::new(charge.clone(), Vec::new())).collect();
     Some(Placed { id: hold.id, expires_at: hold.expires_at, charges, clamped: None })
 }
@@ -155,7 +156,8 @@ fn place(
     let (expires_at, life_until, job, clamped) = match *term {
         HoldTerm::Job(job) => (Time::NEVER, Time::NEVER, Some(job), None),
         HoldTerm::Ttl { requested, rules } => {
-            let life = budgets.iter().filter_map(|budget| budget.hold.life_max).min();
+            let lives = budgets.iter().filter_map(|budget| budget.hold.life_max);
+            let life = lives.min().filter(|_| !Mutant::IgnoreLifeMax.on());
             let life_until = life.map_or(Time::NEVER, |life| ws.now.after(life));
             let requested = requested.filter(|ttl| *ttl != Span::ZERO);
             let expires_at = ws.now.after(ttl(requested, rules, &budgets)?).min(life_until);
@@ -190,6 +192,9 @@ fn ttl(requested: Option<Span>, rules: &Rules, budgets: &[&Budget]) -> Result<Sp
     let ttl_min = budgets.iter().map(|budget| budget.hold.ttl_min).max().unwrap_or(TTL_MIN);
     let set = budgets.iter().filter_map(|budget| budget.hold.ttl).min();
     let wanted = requested.or(set).unwrap_or(rules.hold_ttl);
+    if Mutant::IgnoreTtlPolicy.on() {
+        return Ok(wanted);
+    }
     // If the policies of two budgets do not overlap, the shorter time wins.
     Ok(wanted.max(ttl_min).min(ttl_max))
 }

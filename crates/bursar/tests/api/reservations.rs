@@ -253,9 +253,9 @@ async fn a_handle_survives_a_refusal_and_ends_once(place: Place) {
     // Frozen: the handle comes back, and can be used when the scope is not frozen any more.
     let mut eve = book(&home.bursar, 1).await.unwrap();
     let scope = seats.scope(&"hamlet".into(), &"monday".into()).unwrap();
-    home.bursar.ledger().freeze(scope.clone()).await.unwrap();
+    home.bursar.ledger().freeze(&scope).await.unwrap();
     assert!(matches!(eve.extend(CHECKOUT).await.unwrap_err(), ReservationError::Other(_)));
-    home.bursar.ledger().unfreeze(scope).await.unwrap();
+    home.bursar.ledger().unfreeze(&scope).await.unwrap();
     eve.extend(CHECKOUT).await.unwrap();
     eve.release(ReleaseReason::Cancelled).await.unwrap();
     assert!(home.bursar.verify().await.unwrap().is_ok());
@@ -284,7 +284,12 @@ impl Resource for Rooms {
         Ok(Some(conn.query_row(sql, (hotel, night), |row| row.get(0))?))
     }
 
-    async fn taken_postgres(&self, conn: &mut PgConnection, hotel: &u32, night: &String) -> Result<Option<i64>, Failure> {
+    async fn taken_postgres(
+        &self,
+        conn: &mut PgConnection,
+        hotel: &u32,
+        night: &String,
+    ) -> Result<Option<i64>, Failure> {
         let sql = "SELECT count(*) FROM stays WHERE hotel = $1 AND night = $2";
         Ok(Some(sqlx::query_scalar(sql).bind(i64::from(*hotel)).bind(night).fetch_one(conn).await?))
     }
@@ -305,8 +310,9 @@ async fn an_application_can_count_rows_of_its_own(place: Place) {
     first.commit().await.unwrap();
     let scope = rooms.scope(&10, &monday).unwrap();
     assert_eq!((scope.as_str(), rooms.names(&scope)), ("room:10/monday", Some((10, monday))));
-    let balance = home.bursar.ledger().remaining(&scope).await.unwrap();
-    assert_eq!(balance.iter().map(|balance| balance.posted).collect::<Vec<_>>(), [4], "the ledger has it all the same");
+    let budget = home.bursar.ledger().budget(&scope).await.unwrap().unwrap();
+    let posted: Vec<i64> = budget.balances.iter().map(|balance| balance.posted).collect();
+    assert_eq!(posted, [4], "the ledger has it all the same");
 }
 
 /// A kind whose name contains the separator after kinds.
@@ -431,7 +437,7 @@ async fn default_isolation_of_the_server_does_not_matter() {
     home.sql(format!("ALTER DATABASE {name} SET default_transaction_isolation = 'repeatable read'")).await;
     // The setting applies to new sessions.
     let strict = Bursar::options(home.postgres.as_ref().unwrap()).upkeep(None).open().await.unwrap();
-    assert_eq!(book(&strict, 1).await.unwrap().remaining, 0);
+    assert_eq!(book(&strict, 1).await.unwrap().remaining(), 0);
 }
 
 /// A resource whose capacity is slow to read.

@@ -127,9 +127,9 @@ impl<R: Resource> ReservationEvents<R> {
         let context = notice.context();
         let (id, names, change) = change(notice.event(), context)?;
         let ((key, window), quantity) = match names {
-            Names::Charges(charges) => charges.iter().find_map(|charge| {
-                Some((names_of::<R>(&charge.scope)?, charge.actual.unwrap_or(charge.amount)))
-            })?,
+            Names::Charges(charges) => charges
+                .iter()
+                .find_map(|charge| Some((names_of::<R>(&charge.scope)?, charge.actual.unwrap_or(charge.amount))))?,
             // The event has no units, which the hold keeps.
             Names::Scopes(scopes) => {
                 let (scope, names) = scopes.iter().find_map(|scope| Some((scope, names_of::<R>(scope)?)))?;

@@ -100,7 +100,8 @@ impl<R: Resource> ReservationKernel<R> {
         amount: i64,
         ttl: Duration,
     ) -> Result<UncommittedReservation, ReservationError> {
-        let room = Room::of_sqlite(&*self.resource, tx.connection(), key, window).map_err(ReservationError::Capacity)?;
+        let room =
+            Room::of_sqlite(&*self.resource, tx.connection(), key, window).map_err(ReservationError::Capacity)?;
         let receipt = tx.submit(self.command(self.scope(key, window)?, amount, &room, ttl)?)?;
         self.uncommitted(receipt, amount, &room)
     }
@@ -205,7 +206,13 @@ impl<R: Resource> ReservationKernel<R> {
         Ok(tx.request(&Request::from(op).in_context(self.bursar.context.clone()))?)
     }
 
-    fn command(&self, scope: Scope, amount: i64, room: &Room, ttl: Duration) -> Result<CommandBuilder, ReservationError> {
+    fn command(
+        &self,
+        scope: Scope,
+        amount: i64,
+        room: &Room,
+        ttl: Duration,
+    ) -> Result<CommandBuilder, ReservationError> {
         let charge = Charge { cover: Some(R::COVER), ..Charge::new(scope, amount) };
         let limit = match room.taken {
             None => room.capacity,
