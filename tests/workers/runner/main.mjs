@@ -5,6 +5,7 @@ import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { Cluster, freshSqlite, Server } from './server.mjs';
+import { Stills } from './stills.mjs';
 import { World } from './world.mjs';
 
 const FOLDER = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -64,8 +65,14 @@ const runs = engines.flatMap((engine) =>
   ),
 );
 const failures = [];
+const waiting = [...runs];
 
-async function run({ engine, worker, command, scenario }) {
+const stills = new Stills();
+/** How often a scenario runs if the machine stands still while it does. */
+const RUNS_MAX = 5;
+
+async function run(next) {
+  const { engine, worker, command, scenario, tries = 1 } = next;
   const title = `${worker}, ${engine}: ${scenario.name}`;
   const from = Date.now();
   const own = scenario.server === 'own' ? await Server.start(database(engine)) : undefined;
@@ -74,15 +81,18 @@ async function run({ engine, worker, command, scenario }) {
     await world.run();
     console.log(`ok      ${title} (${((Date.now() - from) / 1000).toFixed(1)} s)`);
   } catch (error) {
-    failures.push(title);
-    console.log(`FAILED  ${title}: ${error.stack ?? error}\n${world.output()}`);
+    const still = await stills.longest(from);
+    const again = still > 0 && tries < RUNS_MAX;
+    if (again) waiting.push({ ...next, tries: tries + 1 });
+    else failures.push(title);
+    const why = again ? `AGAIN   ${title}: the machine stood still for ${(still / 1000).toFixed(1)} s` : `FAILED  ${title}`;
+    console.log(`${why}: ${error.stack ?? error}\n${world.output()}`);
   } finally {
     world.stop();
     await own?.stop();
   }
 }
 
-const waiting = [...runs];
 await Promise.all(
   Array.from({ length: AT_ONCE }, async () => {
     for (let next = waiting.shift(); next; next = waiting.shift()) await run(next);
