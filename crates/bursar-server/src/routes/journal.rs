@@ -133,7 +133,9 @@ async fn read(input: Input<(), JournalQuery>) -> Result<Reply<Page<EventAnswer>>
         return Ok(Reply::new(Page { items, next: next.map(|next| next.to_string()) }));
     }
     let after = after.or(cursor).unwrap_or(0).max(period.after);
-    let (events, next) = read_on(&input.call, &period, after, limit, &wanted).await?;
+    // Most events that are read are wanted, unless there is a filter.
+    let step = if stream.is_some() || kind.is_some() { limit.max(STEP as usize) } else { limit };
+    let (events, next) = read_on(&input.call, &period, after, (limit, step), &wanted).await?;
     let items = events.iter().map(convert::event_answer).collect();
     Ok(Reply::new(Page { items, next: next.map(|next| next.to_string()) }))
 }
@@ -143,18 +145,18 @@ const SEARCHED_MAX: u64 = 20_000;
 /// Positions read at once.
 const STEP: u64 = 500;
 
-/// Reads onwards from a position until some events are found or [`SEARCHED_MAX`] positions are searched. Returns at most `limit` events, and
-/// the position after which the next page begins.
+/// Reads onwards from a position, `step` events at once, until some are found or [`SEARCHED_MAX`] positions are searched. Returns at most
+/// `limit` events, and the position after which the next page begins.
 async fn read_on(
     call: &Call,
     period: &Period,
     after: u64,
-    limit: usize,
+    (limit, step): (usize, usize),
     wanted: &(dyn Fn(&&JournalEvent) -> bool + Send + Sync),
 ) -> Result<(Vec<JournalEvent>, Option<u64>), Problem> {
     let mut at = after;
     loop {
-        let (mut events, now_at) = call.bursar().journal().read(at, limit.max(STEP as usize)).await?;
+        let (mut events, now_at) = call.bursar().journal().read(at, step).await?;
         events.retain(|event| wanted(&event));
         // The end is reached when the position does not advance.
         let more = now_at > at && period.before.is_none_or(|before| now_at < before);
