@@ -19,6 +19,8 @@ pub(crate) const HEAD_BYTES_MAX: usize = 64 << 10;
 pub(crate) const PAGE_ANSWER_BYTES: usize = 2 * bursar::bounds::PAGE_BYTES_MAX;
 /// Bytes reserved for one item with its payload and result.
 pub(crate) const ITEM_ANSWER_BYTES: usize = 3 * bursar::bounds::PAYLOAD_BYTES_MAX;
+/// Bytes reserved for one job that is handed to a worker: its row, and the response made of it.
+pub(crate) const LEASED_ANSWER_BYTES: usize = 2 * (bursar::bounds::PAYLOAD_BYTES_MAX + (64 << 10));
 /// Maximum number of items on a page.
 pub(crate) const PAGE_MAX: usize = 1_000;
 /// Default number of items on a page.

@@ -11,7 +11,7 @@ use bursar::{
 use serde_json::json;
 
 use crate::call::{Call, Input, NoFields};
-use crate::limits::{BULK_BYTES_MAX, PAGE_ANSWER_BYTES};
+use crate::limits::{BULK_BYTES_MAX, LEASED_ANSWER_BYTES, PAGE_ANSWER_BYTES};
 use crate::otlp::attempt_traceparent;
 use crate::principal::permissions::{Action, Role};
 use crate::principal::revocation::{denied, is_denied};
@@ -97,7 +97,8 @@ async fn lease(input: Input<(), NoFields, LeaseBody>) -> Result<Reply<LeasedJobs
     // A worker that does not read its responses runs out of bytes in flight and leases no more. A worker that waits keeps no
     // reservation, because it may wait long and get nothing.
     let (bytes, account) = (&call.app.bytes, call.principal.account());
-    let reservation = bytes.reserve_or_wait(&account, PAGE_ANSWER_BYTES).await?;
+    let most = LEASED_ANSWER_BYTES.saturating_mul(ask.capacity as usize).min(PAGE_ANSWER_BYTES);
+    let reservation = bytes.reserve_or_wait(&account, most).await?;
     let _reservation = (wait == Span::ZERO).then_some(reservation);
     let bursar = call.bursar();
     let jobs = bursar.jobs();

@@ -186,28 +186,22 @@ impl Owner {
         fence
     }
 
-    /// Returns the current state of the resources.
+    /// Returns the current state of the resources, which are all of one kind.
     async fn states(&self, server: &TestServer, resources: &[Resource]) -> Vec<Value> {
-        let state = async |resource: &Resource| {
-            // Grants and links are read from their lists.
-            let listed = ["/v1/grants", "/v1/links"].contains(&resource.place);
-            let path = if listed {
-                resource.place.to_owned() + "?limit=1000"
-            } else {
-                let (place, end) = match resource.place {
-                    "/v1/blobs" | "/v1/blobs/uploads" => ("/v1/blobs", "/meta"),
-                    place => (place, ""),
-                };
-                format!("{place}/{}{end}", resource.id)
-            };
-            let found = does(server, &self.admin, "GET", &path, Value::Null).await.json();
-            if !listed {
-                return found;
-            }
-            let found = found["items"].as_array().unwrap().iter().find(|item| item["id"] == resource.id.as_str());
-            found.unwrap().clone()
+        let read = async |path: &str| does(server, &self.admin, "GET", path, Value::Null).await.json();
+        let place = resources[0].place;
+        // Grants and links are read from their lists.
+        if ["/v1/grants", "/v1/links"].contains(&place) {
+            let list = read(&format!("{place}?limit=1000")).await;
+            let listed =
+                |id: &str| list["items"].as_array().unwrap().iter().find(|item| item["id"] == id).unwrap().clone();
+            return resources.iter().map(|resource| listed(&resource.id)).collect();
+        }
+        let (place, end) = match place {
+            "/v1/blobs" | "/v1/blobs/uploads" => ("/v1/blobs", "/meta"),
+            place => (place, ""),
         };
-        join_all(resources.iter().map(state)).await
+        join_all(resources.iter().map(async |resource| read(&format!("{place}/{}{end}", resource.id)).await)).await
     }
 
     /// Returns the number of events in the journal, and the last one.
