@@ -7,6 +7,7 @@
 //! - [`transaction`]: load, decide, store; the same for all engines. An engine outside of this crate, such as a simulated one, implements
 //!   [`transaction::Rows`] and uses the same code.
 //! - [`sqlite`], [`postgres`], [`memory`]: the engines.
+//! - [`past`]: how one row was at an earlier moment.
 //! - [`moving`]: moving a database to another place or engine.
 //! - [`segment`]: the format of the archived journal.
 //! - [`wakeup`]: notifications between processes.
@@ -25,6 +26,7 @@ pub mod memory;
 pub mod moving;
 #[cfg(test)]
 mod only_adds;
+pub mod past;
 pub mod postgres;
 pub mod segment;
 pub mod sqlite;
@@ -40,6 +42,7 @@ pub use figures::{
 };
 pub use memory::MemoryStore;
 pub use moving::{MoveOptions, MovePlace, MoveProgress, MoveReport, MoveStep, MoveSummary, TableSummary, UnitSums};
+pub use past::{Moment, Past, Wanted};
 pub use postgres::{PostgresOptions, PostgresStore};
 pub use segment::{ArchivedRow, Chain, Segment, SegmentError};
 pub use sqlite::{Copied, CopyOptions, CopyProgress, SqliteStore};

@@ -79,8 +79,8 @@ pub use bursar_core::trace::TraceParent;
 pub use bursar_core::window::{CalendarUnit, Weekday, Window, Zone};
 pub use bursar_store::{
     Clock, Copied, CopyOptions, CopyProgress, Cost, CostMark, DeadGroup, DeadGroupMark, Health, HeldMark, HeldSum,
-    JobFilter, ManualClock, MoveProgress, MoveReport, MoveStep, MoveSummary, Overdue, PostgresOptions, Report, Segment,
-    StoreError, SystemClock, TableSummary, UnitSums, migration_sql,
+    JobFilter, ManualClock, Moment, MoveProgress, MoveReport, MoveStep, MoveSummary, Overdue, PostgresOptions, Report,
+    Segment, StoreError, SystemClock, TableSummary, UnitSums, migration_sql,
 };
 pub use bursar_worker::{
     BlobReader, BlobStore, HandlerError, JobBlobs, JobContext, JobFailure, JobService, LeasedJob, NotTaken, Progress,
@@ -101,6 +101,7 @@ pub use crate::api::jobs::{Acted, Attempt, AttemptEnd, Failure, JobCount, Jobs, 
 pub use crate::api::journal::{HistoryMark, Journal, JournalEvent};
 pub use crate::api::ledger::{BalanceView, BudgetView, Ledger};
 pub use crate::api::options::Options;
+pub use crate::api::past::Past;
 pub use crate::api::queues::{QueueFigures, QueueSeries, Queues};
 pub use crate::api::reservation::{
     NamePart, NotEnded, ReleaseReason, Reservation, ReservationChange, ReservationError, ReservationEvent,

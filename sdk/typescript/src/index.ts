@@ -7,7 +7,7 @@ export { Commands, type HoldRequest, Holds } from './api/holds.js';
 export { Dead, type JobQuery, Jobs } from './api/jobs.js';
 export { Journal, type JournalQuery } from './api/journal.js';
 export { type Figures, Queues, Schedules } from './api/queues.js';
-export type { ListOptions, ReasonOptions } from './api/resource.js';
+export type { ListOptions, PastOptions, ReasonOptions } from './api/resource.js';
 export { Work } from './api/work.js';
 export { type CallOptions, type ResponseMeta, responseMeta } from './call.js';
 export { Bursar, type BursarOptions } from './client.js';

@@ -102,6 +102,21 @@ impl ArgSource {
     }
 }
 
+/// The moment at which a resource is shown.
+#[derive(Args)]
+pub(crate) struct PastMoment {
+    /// Show it as it was at this time (RFC 3339) or position of the journal
+    #[arg(long, value_name = "TIME|POSITION")]
+    at: Option<String>,
+}
+
+impl PastMoment {
+    /// Returns the moment; `None` for now.
+    pub(crate) fn get(&self) -> Option<&str> {
+        self.at.as_deref()
+    }
+}
+
 /// The size of a page of a list.
 #[derive(Args, Clone, Copy)]
 pub(crate) struct PageSize {

@@ -13,7 +13,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 
 use self::transfer::size;
-use crate::args::{PageSize, duration};
+use crate::args::{PageSize, PastMoment, duration};
 use crate::context::Context;
 use crate::moment::moment;
 use crate::output::{cell, counted, table};
@@ -32,6 +32,8 @@ pub(crate) enum Blobs {
     Show {
         /// Blob id
         id: BlobId,
+        #[command(flatten)]
+        moment: PastMoment,
     },
     /// Delete a blob; it can be restored for the grace period of its namespace
     Delete {
@@ -215,7 +217,7 @@ pub(crate) async fn run(args: Blobs, context: &Context) -> Result<(), Problem> {
         }
         Blobs::Move { to } => relocate(to, context).await,
         Blobs::List(args) => list(args, context).await,
-        Blobs::Show { id } => show(&*blobs.meta(id).await?, context),
+        Blobs::Show { id, moment } => show(&*blobs.meta_at(id, moment.get()).await?, context),
         Blobs::Delete { id, reason } => {
             blobs.delete(id, reason.as_deref()).await?;
             context.out.data(&json!({ "id": id, "state": "deleted" }), || format!("{id} is deleted"))

@@ -8,7 +8,7 @@ use bursar_wire::window::LimitBody;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 
-use crate::args::{LIMIT_HELP, PageSize, WrittenLimit, amount, duration, limit, percent, whole};
+use crate::args::{LIMIT_HELP, PageSize, PastMoment, WrittenLimit, amount, duration, limit, percent, whole};
 use crate::context::Context;
 use crate::input::read_input;
 use crate::moment::moment_in;
@@ -27,6 +27,8 @@ pub(crate) enum Budgets {
     Show {
         /// Scope of the budget
         scope: Scope,
+        #[command(flatten)]
+        moment: PastMoment,
     },
     /// List budgets by name
     List {
@@ -237,9 +239,10 @@ pub(crate) async fn run(args: Budgets, context: &Context) -> Result<(), Problem>
             }
             Ok(())
         }
-        Budgets::Show { scope } => {
-            let budget = suggest::scope(budgets.show(&scope).await, [&scope], context).await?.into_inner();
-            let parents = parents(&budget, context).await?;
+        Budgets::Show { scope, moment } => {
+            let budget = budgets.show_at(&scope, moment.get()).await;
+            let budget = suggest::scope(budget, [&scope], context).await?.into_inner();
+            let parents = parents(&budget, moment.get(), context).await?;
             show_chain(&budget, &parents, context)
         }
         Budgets::List { prefix, after, most } => {
@@ -322,11 +325,11 @@ fn limits_of(parent: &BudgetAnswer) -> impl Iterator<Item = Vec<String>> {
 }
 
 /// Reads the budgets above one, nearest first.
-async fn parents(budget: &BudgetAnswer, context: &Context) -> Result<Vec<BudgetAnswer>, Problem> {
+async fn parents(budget: &BudgetAnswer, moment: Option<&str>, context: &Context) -> Result<Vec<BudgetAnswer>, Problem> {
     let parent_of = |budget: &BudgetAnswer| budget.budget.as_ref().and_then(|budget| budget.parent.clone());
     let mut parents: Vec<BudgetAnswer> = Vec::new();
     while let Some(scope) = parent_of(parents.last().unwrap_or(budget)).filter(|_| parents.len() < bounds::DEPTH_MAX) {
-        parents.push(context.client.budgets().show(&scope).await?.into_inner());
+        parents.push(context.client.budgets().show_at(&scope, moment).await?.into_inner());
     }
     Ok(parents)
 }

@@ -72,7 +72,7 @@ pub(crate) async fn run(args: Dead, context: &Context) -> Result<Exit, Problem> 
                 let detail = format!("{id} is {}, not dead; show it with `bursar job show {id}`", found.state);
                 return Err(Problem::new(Kind::Conflict, detail));
             }
-            jobs::print_job(&found, context).await?;
+            jobs::print_job(&found, None, context).await?;
         }
         Dead::Retry(selection) => return bulk::act(&BulkAction::RetryDead, selection, None, context).await,
         Dead::Discard(selection) => return bulk::act(&BulkAction::DiscardDead, selection, None, context).await,

@@ -7,7 +7,7 @@ use bursar_wire::problem::Problem;
 use clap::Subcommand;
 use serde_json::json;
 
-use crate::args::{PageSize, duration, payload};
+use crate::args::{PageSize, PastMoment, duration, payload};
 use crate::context::Context;
 use crate::input::read_input;
 use crate::moment::moment;
@@ -61,6 +61,8 @@ pub(crate) enum Grants {
     Show {
         /// Grant id
         id: GrantId,
+        #[command(flatten)]
+        moment: PastMoment,
     },
     /// List grants, without their tokens
     List {
@@ -99,8 +101,8 @@ pub(crate) async fn run(args: Grants, context: &Context) -> Result<(), Problem> 
             context.client.grants().erase(id, reason.as_deref()).await?;
             context.out.data(&json!({ "id": id, "erased": true }), || format!("the payload of {id} is erased"))
         }
-        Grants::Show { id } => {
-            let grant = context.client.grants().show(id).await?;
+        Grants::Show { id, moment } => {
+            let grant = context.client.grants().show_at(id, moment.get()).await?;
             context.out.data(&*grant, || listed(std::slice::from_ref(&*grant)))
         }
         Grants::List { after, most } => list(after, usize::from(most), context).await,

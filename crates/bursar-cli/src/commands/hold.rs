@@ -7,7 +7,7 @@ use bursar_wire::problem::Problem;
 use bursar_wire::window::LimitBody;
 use clap::{Args, Subcommand};
 
-use crate::args::{LIMIT_HELP, PageSize, WrittenLimit, amount, charge, duration, limit};
+use crate::args::{LIMIT_HELP, PageSize, PastMoment, WrittenLimit, amount, charge, duration, limit};
 use crate::context::Context;
 use crate::moment::moment;
 use crate::output::{cell, table};
@@ -25,6 +25,8 @@ pub(crate) enum Holds {
     Show {
         /// Hold id
         id: HoldId,
+        #[command(flatten)]
+        moment: PastMoment,
     },
     /// List the live holds on a scope, soonest to expire first
     List {
@@ -147,8 +149,8 @@ pub(crate) async fn run(args: Holds, context: &Context) -> Result<(), Problem> {
             let body = CommandBody { settle: SettleWord::Hold, ttl_ms: ttl.map(Span::millis), on_expiry, ..body };
             submit(&body, units, key, context).await
         }
-        Holds::Show { id } => {
-            let hold = holds.show(id).await?.into_inner();
+        Holds::Show { id, moment } => {
+            let hold = holds.show_at(id, moment.get()).await?.into_inner();
             let units = Units::read(hold.charges.iter().map(|charge| &charge.scope), context).await?;
             context.out.data(&hold, || listed(std::slice::from_ref(&hold), &units))
         }

@@ -18,7 +18,7 @@ use bursar_wire::worker_calls::{
 };
 use clap::{Args, Subcommand};
 
-use crate::args::{CursorPage, JobPage, amount, charge, duration, payload, whole};
+use crate::args::{CursorPage, JobPage, PastMoment, amount, charge, duration, payload, whole};
 use crate::bulk::{self, BulkAction, Filter, Selection};
 use crate::commands::hold;
 use crate::context::Context;
@@ -41,6 +41,8 @@ pub(crate) enum Jobs {
     Show {
         /// Job id
         id: JobId,
+        #[command(flatten)]
+        moment: PastMoment,
     },
     /// List jobs, oldest first
     List {
@@ -353,7 +355,9 @@ pub(crate) async fn run(args: Jobs, context: &Context) -> Result<Exit, Problem> 
     let (jobs, work) = (context.client.jobs(), context.client.work());
     match args {
         Jobs::Enqueue(args) => enqueue(args, context).await?,
-        Jobs::Show { id } => view::print_job(&*jobs.show(id).await?, context).await?,
+        Jobs::Show { id, moment } => {
+            view::print_job(&*jobs.show_at(id, moment.get()).await?, moment.get(), context).await?
+        }
         Jobs::List { state, filter, page } => {
             let found = jobs.list(&page.of(filter.clone().query(state))).await?;
             view::print_page(&found, context)?;

@@ -6,7 +6,7 @@ use bursar_wire::namespace::{NamespaceAnswer, NamespaceBody};
 use bursar_wire::problem::Problem;
 use clap::{Args, Subcommand};
 
-use crate::args::{PageSize, duration};
+use crate::args::{PageSize, PastMoment, duration};
 use crate::context::Context;
 use crate::output::{cell, table};
 
@@ -25,6 +25,8 @@ pub(crate) enum Namespaces {
     Show {
         /// Namespace name
         name: Namespace,
+        #[command(flatten)]
+        moment: PastMoment,
     },
     /// Change rules of a namespace; rules not given stay as they are
     Set(Set),
@@ -95,7 +97,9 @@ fn shown_size(bytes: u64) -> String {
 pub(crate) async fn run(args: Namespaces, context: &Context) -> Result<(), Problem> {
     match args {
         Namespaces::List { after, most } => list(after.as_ref(), usize::from(most), context).await,
-        Namespaces::Show { name } => show(&*context.client.namespaces().show(&name).await?, context),
+        Namespaces::Show { name, moment } => {
+            show(&*context.client.namespaces().show_at(&name, moment.get()).await?, context)
+        }
         Namespaces::Set(set) => change(set, context).await,
     }
 }

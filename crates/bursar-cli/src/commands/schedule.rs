@@ -11,7 +11,7 @@ use clap::{Args, Subcommand};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use crate::args::{PageSize, duration, payload, whole, zone};
+use crate::args::{PageSize, PastMoment, duration, payload, whole, zone};
 use crate::context::Context;
 use crate::input::read_input;
 use crate::moment::{distance, moment_in};
@@ -28,6 +28,8 @@ pub(crate) enum Schedules {
     Show {
         /// Schedule name
         name: ScheduleName,
+        #[command(flatten)]
+        moment: PastMoment,
     },
     /// List schedules by name
     List {
@@ -124,8 +126,9 @@ pub(crate) async fn run(args: Schedules, context: &Context) -> Result<(), Proble
     let schedules = context.client.schedules();
     match args {
         Schedules::Set(set) => change(*set, context).await,
-        Schedules::Show { name } => {
-            show(&*suggest::schedule(schedules.show(&name).await, &name, context).await?, context)
+        Schedules::Show { name, moment } => {
+            let found = schedules.show_at(&name, moment.get()).await;
+            show(&*suggest::schedule(found, &name, context).await?, context)
         }
         Schedules::List { after, most } => {
             list(&*schedules.list(after.as_ref().map(ScheduleName::as_str), usize::from(most)).await?, context)

@@ -48,9 +48,12 @@ fn when_label(state: JobState) -> &'static str {
     }
 }
 
-/// Prints a job and the outcome of each attempt.
-pub(crate) async fn print_job(job: &JobAnswer, context: &Context) -> Result<(), Problem> {
-    let attempts = context.client.jobs().attempts(job.id).await?.into_inner().items;
+/// Prints a job, and if it is the job of now, the outcome of each attempt.
+pub(crate) async fn print_job(job: &JobAnswer, at: Option<&str>, context: &Context) -> Result<(), Problem> {
+    let attempts = match at {
+        None => context.client.jobs().attempts(job.id).await?.into_inner().items,
+        Some(_) => Vec::new(),
+    };
     let units = Units::read(job.cost.iter().map(|cost| &cost.scope), context).await?;
     let mut answer = serde_json::to_value(job).unwrap_or_default();
     if let Some(fields) = answer.as_object_mut() {

@@ -219,6 +219,11 @@ impl Blobs<'_> {
         self.0.get(at(id).then("meta")).answer().await
     }
 
+    /// Returns what is known about a blob, as it was at a moment: a time in RFC 3339, or a position of the journal. `None` is now.
+    pub async fn meta_at(&self, id: BlobId, moment: Option<&str>) -> Result<Answered<BlobAnswer>, Error> {
+        self.0.get(at(id).then("meta").query("at", moment)).answer().await
+    }
+
     /// Deletes a blob. It can be restored for the grace period of its namespace.
     pub async fn delete(&self, id: BlobId, reason: Option<&str>) -> Result<Answered<()>, Error> {
         self.0.delete(at(id).query("reason", reason)).done().await
@@ -250,6 +255,11 @@ impl Namespaces<'_> {
     /// Returns the rules of a namespace; the default ones if it was never configured.
     pub async fn show(&self, name: &Namespace) -> Result<Answered<NamespaceAnswer>, Error> {
         self.0.get(Path::new("/v1/namespaces").part(name)).answer().await
+    }
+
+    /// Returns the rules of a namespace as it was at a moment: a time in RFC 3339, or a position of the journal. `None` is now.
+    pub async fn show_at(&self, name: &Namespace, moment: Option<&str>) -> Result<Answered<NamespaceAnswer>, Error> {
+        self.0.get(Path::new("/v1/namespaces").part(name).query("at", moment)).answer().await
     }
 
     /// Replaces the rules of a namespace.

@@ -42,6 +42,11 @@ impl Budgets<'_> {
         self.0.get(at(scope)).answer().await
     }
 
+    /// Returns a budget as it was at a moment: a time in RFC 3339, or a position of the journal. `None` is now.
+    pub async fn show_at(&self, scope: &Scope, moment: Option<&str>) -> Result<Answered<BudgetAnswer>, Error> {
+        self.0.get(at(scope).query("at", moment)).answer().await
+    }
+
     /// Returns a page of the budgets whose scopes begin with `prefix`, in the order of their scopes.
     pub async fn list(
         &self,

@@ -44,6 +44,11 @@ impl Grants<'_> {
         self.0.get(Path::new("/v1/grants").part(id)).answer().await
     }
 
+    /// Returns a grant as it was at a moment: a time in RFC 3339, or a position of the journal. `None` is now.
+    pub async fn show_at(&self, id: GrantId, moment: Option<&str>) -> Result<Answered<GrantAnswer>, Error> {
+        self.0.get(Path::new("/v1/grants").part(id).query("at", moment)).answer().await
+    }
+
     /// Revokes a grant.
     pub async fn revoke(&self, id: GrantId, reason: Option<&str>) -> Result<Answered<()>, Error> {
         self.0.delete(Path::new("/v1/grants").part(id).query("reason", reason)).done().await

@@ -41,6 +41,11 @@ impl Holds<'_> {
         self.0.get(at(id)).answer().await
     }
 
+    /// Returns a hold as it was at a moment: a time in RFC 3339, or a position of the journal. `None` is now.
+    pub async fn show_at(&self, id: HoldId, moment: Option<&str>) -> Result<Answered<HoldAnswer>, Error> {
+        self.0.get(at(id).query("at", moment)).answer().await
+    }
+
     /// Returns a page of the unsettled holds on a scope, in the order of their expiry; `state` is `held` or `expired`.
     pub async fn list(
         &self,

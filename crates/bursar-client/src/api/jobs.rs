@@ -84,6 +84,11 @@ impl Jobs<'_> {
         self.0.get(at(id)).answer().await
     }
 
+    /// Returns a job as it was at a moment: a time in RFC 3339, or a position of the journal. `None` is now.
+    pub async fn show_at(&self, id: JobId, moment: Option<&str>) -> Result<Answered<JobAnswer>, Error> {
+        self.0.get(at(id).query("at", moment)).answer().await
+    }
+
     /// Returns a page of jobs in the order in which they were enqueued.
     pub async fn list(&self, query: &JobQuery) -> Result<Answered<Page<JobAnswer>>, Error> {
         self.0.get(query.append_to(Path::new("/v1/jobs"))).answer().await

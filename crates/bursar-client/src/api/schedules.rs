@@ -38,6 +38,11 @@ impl Schedules<'_> {
         self.0.get(at(name)).answer().await
     }
 
+    /// Returns a schedule as it was at a moment: a time in RFC 3339, or a position of the journal. `None` is now.
+    pub async fn show_at(&self, name: &ScheduleName, moment: Option<&str>) -> Result<Answered<ScheduleAnswer>, Error> {
+        self.0.get(at(name).query("at", moment)).answer().await
+    }
+
     /// Creates a schedule or replaces its definition.
     pub async fn define(&self, name: &ScheduleName, spec: &ScheduleBody) -> Result<Answered<ScheduleAnswer>, Error> {
         self.0.put(at(name), spec).answer().await

@@ -3,7 +3,7 @@
 use crate::blob::{Blob, BlobState, NamespaceConfig, NamespaceState, Reference};
 use crate::context::Context;
 use crate::event::{Event, GrownBlob, StartedBlob, StoredBlob, Stream};
-use crate::id::{BlobId, HoldId};
+use crate::id::{BlobId, HoldId, JobId};
 use crate::mutant::Mutant;
 use crate::name::{Namespace, Tenant};
 use crate::state::Workspace;
@@ -31,13 +31,9 @@ pub(super) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64
         }
         Event::BlobReferenced { blob, by } => {
             if let Reference::Job(job) = by {
-                let row = ws.jobs.get_mut(job).expect("a job is enqueued before it refers to a blob");
-                row.life.blobs.push(*blob);
+                add_to_job(ws, *job, *blob);
             }
-            change(ws, *blob, |row| match by {
-                Reference::Job(_) => row.jobs += 1,
-                Reference::Name(name) => drop(row.references.insert(name.clone())),
-            })
+            count_reference(ws, *blob, by)
         }
         Event::BlobReleased { blob, by, due_at } => change(ws, *blob, |row| {
             match by {
@@ -75,6 +71,20 @@ pub(super) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64
         }
         _ => unreachable!("`apply` passes events of blobs and namespaces only"),
     }
+}
+
+/// Adds a blob to those that a job refers to.
+pub(super) fn add_to_job(ws: &mut Workspace, job: JobId, blob: BlobId) {
+    let row = ws.jobs.get_mut(&job).expect("a job is enqueued before it refers to a blob");
+    row.life.blobs.push(blob);
+}
+
+/// Counts a reference in the row of the blob. Returns its new version.
+pub(super) fn count_reference(ws: &mut Workspace, blob: BlobId, by: &Reference) -> u64 {
+    change(ws, blob, |row| match by {
+        Reference::Job(_) => row.jobs += 1,
+        Reference::Name(name) => drop(row.references.insert(name.clone())),
+    })
 }
 
 fn started(ws: &mut Workspace, context: &Context, start: &StartedBlob) -> u64 {

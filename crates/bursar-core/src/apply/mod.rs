@@ -17,10 +17,12 @@
 mod blob;
 mod hold;
 mod job;
+mod past;
 mod schedule;
 mod scope;
 
 pub(crate) use self::hold::late_parts;
+pub use self::past::{Gap, reapply_for};
 use crate::budget::WouldRefuse;
 use crate::context::Context;
 use crate::event::{Charged, Event, Stream};

@@ -58,22 +58,32 @@ fn add_postings<const N: usize>(ws: &mut Workspace, key: &ScopeKey, parts: [(Tim
 
 /// Defines or replaces a budget.
 pub(super) fn defined(ws: &mut Workspace, tenant: &Tenant, scope: &Scope, budget: &Budget) -> u64 {
+    let (version, before) = define(ws, tenant, scope, budget);
+    move_subtree(ws, tenant, scope, before, budget.parent.clone());
+    version
+}
+
+/// Changes the row of the scope only. Returns its new version, and the parent that it had.
+pub(super) fn define(ws: &mut Workspace, tenant: &Tenant, scope: &Scope, budget: &Budget) -> (u64, Option<Scope>) {
     let now = ws.now;
     let row = touch_scope(ws, &(tenant.clone(), scope.clone()));
     let before = row.define(&Arc::new(budget.clone()), now);
-    let version = row.version;
-    move_subtree(ws, tenant, scope, before.and_then(|before| before.parent.clone()), budget.parent.clone());
-    version
+    (row.version, before.and_then(|before| before.parent.clone()))
 }
 
 /// Removes a budget. The balances stay; windows that nothing names any more are closed when their place is needed.
 pub(super) fn removed(ws: &mut Workspace, tenant: &Tenant, scope: &Scope) -> u64 {
+    let (version, before) = remove(ws, tenant, scope);
+    move_subtree(ws, tenant, scope, before, None);
+    version
+}
+
+/// Changes the row of the scope only. Returns its new version, and the parent that it had.
+pub(super) fn remove(ws: &mut Workspace, tenant: &Tenant, scope: &Scope) -> (u64, Option<Scope>) {
     let row = touch_scope(ws, &(tenant.clone(), scope.clone()));
     let before = row.budget.take();
     row.redefined = true;
-    let version = row.version;
-    move_subtree(ws, tenant, scope, before.and_then(|before| before.parent.clone()), None);
-    version
+    (row.version, before.and_then(|before| before.parent.clone()))
 }
 
 /// Freezes a scope, or unfreezes it if `freeze` is `None`.

@@ -33,6 +33,7 @@ use std::sync::Arc;
 
 use crate::answer::{Answer, Outcome};
 use crate::apply::apply;
+pub use crate::apply::{Gap, reapply_for};
 use crate::decide::decision::{Decision, Stop};
 use crate::decide::replay::KeyLookup;
 pub use crate::decide::rules::{Rules, TenantRetention};

@@ -74,7 +74,7 @@ pub(super) fn query_parameter(path: &str, name: &str) -> Value {
         ("agent_id", _) => json!("0a".repeat(32)),
         ("from", "/v1/costs") => json!("2026-11-01"),
         ("to", "/v1/costs") => json!("2026-11-30"),
-        ("from", _) => json!("2026-11-01T00:00:00Z"),
+        ("at" | "from", _) => json!("2026-11-01T00:00:00Z"),
         ("to", _) => json!("2026-12-01T00:00:00Z"),
         (name, path) => unreachable!("add an example for the query parameter {name} of {path}"),
     }

@@ -16,7 +16,7 @@ use crate::limits::PAGE_MAX;
 use crate::principal::permissions::Action;
 use crate::reply::{NoContent, Reply};
 use crate::route::Route;
-use crate::routes::{ReasonQuery, cursor, name_cursor, page_size};
+use crate::routes::{PastQuery, ReasonQuery, cursor, name_cursor, page_size};
 use crate::suggest;
 use crate::wire::activity::RefusalsAnswer;
 use crate::wire::budget::{
@@ -103,8 +103,13 @@ async fn remove(input: Input<Scope, ReasonQuery>) -> Result<NoContent, Problem> 
     Ok(NoContent { replayed: done.replayed })
 }
 
-async fn show(input: Input<Scope>) -> Result<Reply<BudgetAnswer>, Problem> {
-    view(&input.call, input.parameter).await
+async fn show(input: Input<Scope, PastQuery>) -> Result<Reply<BudgetAnswer>, Problem> {
+    let Some(moment) = input.query.moment()? else { return view(&input.call, input.parameter).await };
+    let found = input.call.bursar().past(moment).await?.budget(&input.parameter).await?;
+    match found {
+        Some(found) => Ok(Reply::new(convert::budget_answer(&found))),
+        None => Err(Problem::unknown_scope(&input.parameter)),
+    }
 }
 
 /// Returns the view of a scope; 404 if it was never defined or charged.

@@ -12,7 +12,7 @@ use crate::limits::PAGE_MAX;
 use crate::principal::permissions::Action;
 use crate::reply::{Created, NoContent, Reply};
 use crate::route::Route;
-use crate::routes::{ListOrder, ReasonQuery, cursor, page_size};
+use crate::routes::{ListOrder, PastQuery, ReasonQuery, cursor, page_size};
 use crate::wire::budget::ReasonBody;
 use crate::wire::grant::{GrantAnswer, MintBody, MintedAnswer};
 use crate::wire::problem::Problem;
@@ -81,11 +81,17 @@ async fn list(input: Input<(), ListQuery>) -> Result<Reply<Page<GrantAnswer>>, P
     Ok(Reply::new(Page::of(items, page::is_full(&found, limit), |grant| grant.id.to_string())))
 }
 
-async fn show(input: Input<GrantId>) -> Result<Reply<GrantAnswer>, Problem> {
+async fn show(input: Input<GrantId, PastQuery>) -> Result<Reply<GrantAnswer>, Problem> {
     let bursar = input.call.bursar();
-    let found = bursar.grants().find(input.parameter).await?;
+    let (found, now) = match input.query.moment()? {
+        Some(moment) => {
+            let past = bursar.past(moment).await?;
+            (past.grant(input.parameter).await?, past.instant())
+        }
+        None => (bursar.grants().find(input.parameter).await?, bursar.now().await?),
+    };
     let found = found.ok_or_else(|| Problem::not_found(format_args!("grant {}", input.parameter)))?;
-    Ok(Reply::new(GrantAnswer::at(&found, bursar.now().await?)))
+    Ok(Reply::new(GrantAnswer::at(&found, now)))
 }
 
 async fn revoke(input: Input<GrantId, ReasonQuery>) -> Result<NoContent, Problem> {

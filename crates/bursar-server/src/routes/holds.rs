@@ -12,7 +12,7 @@ use crate::principal::permissions::Action;
 use crate::reply::{Created, Reply};
 use crate::route::Route;
 use crate::routes::budgets::{HistoryQuery, history_of, known, unexpected};
-use crate::routes::{BAD_CURSOR, commands, page_size};
+use crate::routes::{BAD_CURSOR, PastQuery, commands, page_size};
 use crate::wire::budget::ReasonBody;
 use crate::wire::command::{CommandAnswer, CommandBody};
 use crate::wire::event::EventAnswer;
@@ -94,11 +94,17 @@ fn parse_cursor(text: &str) -> Result<(Time, HoldId), Problem> {
     Ok((Time::from_micros(at), id))
 }
 
-async fn show(input: Input<HoldId>) -> Result<Reply<HoldAnswer>, Problem> {
+async fn show(input: Input<HoldId, PastQuery>) -> Result<Reply<HoldAnswer>, Problem> {
     let bursar = input.call.bursar();
-    let found = bursar.ledger().find(input.parameter).await?;
+    let (found, now) = match input.query.moment()? {
+        Some(moment) => {
+            let past = bursar.past(moment).await?;
+            (past.hold(input.parameter).await?, past.instant())
+        }
+        None => (bursar.ledger().find(input.parameter).await?, bursar.now().await?),
+    };
     let found = found.ok_or_else(|| Problem::not_found(format_args!("hold {}", input.parameter)))?;
-    Ok(Reply::new(HoldAnswer::at(&found, bursar.now().await?)))
+    Ok(Reply::new(HoldAnswer::at(&found, now)))
 }
 
 async fn history(input: Input<HoldId, HistoryQuery>) -> Result<Reply<Page<EventAnswer>>, Problem> {

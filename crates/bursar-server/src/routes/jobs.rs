@@ -20,7 +20,7 @@ use crate::reply::{Created, Reply};
 use crate::route::Route;
 use crate::routes::blobs::reach;
 use crate::routes::budgets::{HistoryQuery, history_of, unexpected};
-use crate::routes::{ListOrder, cursor, page_size};
+use crate::routes::{ListOrder, PastQuery, cursor, page_size};
 use crate::wire::budget::ReasonBody;
 use crate::wire::bulk::{ActedAnswer, EditBody, EditManyBody, EnqueuedJobsAnswer, MoveBody, SelectionBody};
 use crate::wire::command::EnqueuedAnswer;
@@ -234,12 +234,19 @@ pub(super) async fn list_page(
     Ok(Reply::new(Page::of(items, full, |job| job.id.to_string())))
 }
 
-async fn show(input: Input<JobId>) -> Result<Reply<JobAnswer>, Problem> {
+async fn show(input: Input<JobId, PastQuery>) -> Result<Reply<JobAnswer>, Problem> {
     let bursar = input.call.bursar();
-    let found = bursar.jobs().find(input.parameter).await?;
+    let moment = input.query.moment()?;
+    let (found, now) = match moment {
+        Some(moment) => {
+            let past = bursar.past(moment).await?;
+            (past.job(input.parameter).await?, past.instant())
+        }
+        None => (bursar.jobs().find(input.parameter).await?, bursar.now().await?),
+    };
     let found = found.ok_or_else(|| Problem::not_found(format_args!("job {}", input.parameter)))?;
-    let tag = found.fingerprint();
-    Ok(Reply::new(JobAnswer::at(&found, bursar.now().await?)).tagged(Some(tag)))
+    let tag = moment.is_none().then(|| found.fingerprint());
+    Ok(Reply::new(JobAnswer::at(&found, now)).tagged(tag))
 }
 
 async fn events(input: Input<JobId, HistoryQuery>) -> Result<Reply<Page<EventAnswer>>, Problem> {

@@ -19,7 +19,7 @@ mod tenants;
 mod tokens;
 mod work;
 
-use bursar::Name;
+use bursar::{Moment, Name};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -115,6 +115,32 @@ pub(crate) struct ReasonQuery {
     /// A reason that the journal records.
     #[serde(default)]
     pub(crate) reason: Option<String>,
+}
+
+/// The query of a `GET` of one resource, which may ask for its past.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PastQuery {
+    /// Return the resource as it was at this moment: a time such as `2026-11-15T10:00:00Z`, or a position of the journal. Default: as it is
+    /// now.
+    #[serde(default)]
+    pub(crate) at: Option<String>,
+}
+
+impl PastQuery {
+    /// Returns the requested moment; `None` for now.
+    pub(crate) fn moment(&self) -> Result<Option<Moment>, Problem> {
+        let parse = |text: &String| match text.parse() {
+            Ok(position) => Ok(Moment::After(position)),
+            Err(_) => text.parse().map(Moment::At).map_err(|_| {
+                Problem::invalid(
+                    "at".into(),
+                    "at must be a time such as 2026-11-15T10:00:00Z, or a position of the journal such as 1200",
+                )
+            }),
+        };
+        self.at.as_ref().map(parse).transpose()
+    }
 }
 
 /// Checks the requested page size.

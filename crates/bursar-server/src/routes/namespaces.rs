@@ -8,7 +8,7 @@ use crate::call::{Call, Input, NoFields};
 use crate::principal::permissions::Action;
 use crate::reply::Reply;
 use crate::route::Route;
-use crate::routes::{PageQuery, name_cursor, page_size};
+use crate::routes::{PageQuery, PastQuery, name_cursor, page_size};
 use crate::suggest;
 use crate::wire::Page;
 use crate::wire::namespace::{NamespaceAnswer, NamespaceBody};
@@ -37,8 +37,10 @@ async fn list(input: Input<(), PageQuery>) -> Result<Reply<Page<NamespaceAnswer>
     Ok(Reply::new(Page::of(items, full, |namespace| namespace.name.to_string())))
 }
 
-async fn show(input: Input<Namespace>) -> Result<Reply<NamespaceAnswer>, Problem> {
-    view(&input.call, input.parameter).await
+async fn show(input: Input<Namespace, PastQuery>) -> Result<Reply<NamespaceAnswer>, Problem> {
+    let Some(moment) = input.query.moment()? else { return view(&input.call, input.parameter).await };
+    let config = input.call.bursar().past(moment).await?.namespace(&input.parameter).await?.unwrap_or_default();
+    Ok(Reply::new(NamespaceAnswer::of(input.parameter, &config)))
 }
 
 async fn view(call: &Call, name: Namespace) -> Result<Reply<NamespaceAnswer>, Problem> {

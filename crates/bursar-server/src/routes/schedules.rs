@@ -10,7 +10,7 @@ use crate::principal::permissions::Action;
 use crate::reply::{Created, NoContent, Reply};
 use crate::route::Route;
 use crate::routes::budgets::unexpected;
-use crate::routes::{PageQuery, ReasonQuery, name_cursor, page_size};
+use crate::routes::{PageQuery, PastQuery, ReasonQuery, name_cursor, page_size};
 use crate::wire::Page;
 use crate::wire::budget::ReasonBody;
 use crate::wire::command::EnqueuedAnswer;
@@ -56,8 +56,11 @@ async fn list(input: Input<(), PageQuery>) -> Result<Reply<Page<ScheduleAnswer>>
     Ok(Reply::new(Page::of(items, full, |schedule| schedule.name.to_string())))
 }
 
-async fn show(input: Input<ScheduleName>) -> Result<Reply<ScheduleAnswer>, Problem> {
-    view(&input.call, input.parameter).await
+async fn show(input: Input<ScheduleName, PastQuery>) -> Result<Reply<ScheduleAnswer>, Problem> {
+    let Some(moment) = input.query.moment()? else { return view(&input.call, input.parameter).await };
+    let found = input.call.bursar().past(moment).await?.schedule(&input.parameter).await?;
+    let found = found.ok_or_else(|| Problem::not_found(format_args!("schedule {}", input.parameter)))?;
+    Ok(Reply::new(ScheduleAnswer::of(input.parameter, &found)))
 }
 
 async fn view(call: &Call, name: ScheduleName) -> Result<Reply<ScheduleAnswer>, Problem> {

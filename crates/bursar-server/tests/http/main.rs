@@ -25,6 +25,7 @@ mod notation;
 mod observability;
 mod openapi;
 mod otlp;
+mod past;
 mod permissions;
 mod quotas;
 // This file uses `s3s` and `s3s_fs`.

@@ -21,6 +21,7 @@ mod locks;
 mod model;
 pub mod mutation;
 mod operate;
+mod past;
 mod plan;
 mod random;
 mod rebuild;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bursar_core::blob::{Blob, NamespaceState};
-use bursar_core::event::Batch;
+use bursar_core::event::{Batch, Stream};
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
 use bursar_core::id::{BlobId, GrantId, HoldId, JobId};
@@ -140,9 +140,24 @@ impl Tables {
     /// When the batch has a window in a time zone that this build does not know.
     pub fn replay(&mut self, batch: &Batch) -> Result<(), StoreError> {
         let batch = self.with_payloads(batch);
+        self.replay_with(&batch, None)
+    }
+
+    /// Applies again what the row of one stream follows from. The rows of other things come out incomplete.
+    ///
+    /// # Errors
+    /// When the batches applied before do not have all earlier events of the stream.
+    pub fn replay_for(&mut self, batch: &Batch, of: &Stream) -> Result<(), StoreError> {
+        self.replay_with(batch, Some(of))
+    }
+
+    fn replay_with(&mut self, batch: &Batch, of: Option<&Stream>) -> Result<(), StoreError> {
         let mut rows = MemoryRows::new(self, batch.at);
         let work = async {
-            let ws = transaction::replay(&mut rows, &batch).await?;
+            let ws = match of {
+                Some(of) => transaction::replay_for(&mut rows, batch, of).await?,
+                None => transaction::replay(&mut rows, batch).await?,
+            };
             rows.store(&ws, None).await
         };
         work.now_or_never().expect("memory never waits")?;

@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use bursar_core::decide::reapply;
-use bursar_core::event::{Batch, Entry, Event};
+use bursar_core::decide::{Gap, reapply, reapply_for};
+use bursar_core::event::{Batch, Entry, Event, Stream};
 use bursar_core::id::{GrantId, HoldId, JobId};
 use bursar_core::mutant::Mutant;
 use bursar_core::needs::Needs;
@@ -20,6 +20,29 @@ use crate::error::StoreError;
 
 /// Loads the rows that a batch of the journal changes, and applies its events again.
 pub async fn replay<R: Rows>(rows: &mut R, batch: &Batch) -> Result<Workspace, StoreError> {
+    replay_with(rows, batch, |ws, entry| {
+        reapply(ws, entry);
+        Ok(())
+    })
+    .await
+}
+
+/// Loads the rows that a batch of the journal changes, and applies again what the row of one stream follows from. Fails if the stream's
+/// events are not complete.
+pub async fn replay_for<R: Rows>(rows: &mut R, batch: &Batch, of: &Stream) -> Result<Workspace, StoreError> {
+    replay_with(rows, batch, |ws, entry| {
+        reapply_for(ws, entry, of).map_err(|Gap { command, kind }| {
+            StoreError::corrupt("journal", format!("{kind} of {command} does not follow from earlier events of {of}"))
+        })
+    })
+    .await
+}
+
+async fn replay_with<R: Rows>(
+    rows: &mut R,
+    batch: &Batch,
+    apply: impl Fn(&mut Workspace, &Entry) -> Result<(), StoreError>,
+) -> Result<Workspace, StoreError> {
     let mut needs = Needs::default();
     for entry in &batch.entries {
         needs.add_entry(entry);
@@ -36,7 +59,7 @@ pub async fn replay<R: Rows>(rows: &mut R, batch: &Batch) -> Result<Workspace, S
             return Err(unknown_zone(zone));
         }
         for entry in &batch.entries {
-            reapply(&mut ws, entry);
+            apply(&mut ws, entry)?;
         }
         ws.take_expiry_postings();
         return Ok(ws);

@@ -32,7 +32,7 @@ use bursar_core::state::{ScopeKey, Workspace};
 use bursar_core::time::Time;
 
 use self::blocked::Blocked;
-pub use self::load::{replay, view};
+pub use self::load::{replay, replay_for, view};
 pub use self::rows::Rows;
 use crate::error::StoreError;
 use crate::store::{Lock, RequestOutcome};

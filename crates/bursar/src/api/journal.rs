@@ -270,7 +270,7 @@ impl Journal<'_> {
     }
 
     /// Returns the last transaction with an event of the stream, if the stream is this tenant's.
-    async fn last_batch(&self, stream: &Stream) -> Result<Option<BatchId>, Error> {
+    pub(super) async fn last_batch(&self, stream: &Stream) -> Result<Option<BatchId>, Error> {
         let (store, tenant) = (&self.0.inner.store, &self.0.context.tenant);
         Ok(match stream {
             Stream::Scope(of, scope) if of == tenant => {

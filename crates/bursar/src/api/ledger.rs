@@ -280,7 +280,7 @@ fn admitted(submitted: Result<Receipt, Error>) -> Result<Option<Receipt>, Error>
     }
 }
 
-fn view(scope: Scope, row: &ScopeState) -> BudgetView {
+pub(super) fn view(scope: Scope, row: &ScopeState) -> BudgetView {
     let budget = row.budget.as_deref().cloned();
     let balances = row.balances.iter().map(|balance| {
         let limits = budget.iter().flat_map(|budget| &budget.limits);

@@ -13,6 +13,7 @@ pub(crate) mod journal;
 pub(crate) mod ledger;
 pub(crate) mod moving;
 pub(crate) mod options;
+pub(crate) mod past;
 pub(crate) mod queues;
 pub(crate) mod reservation;
 pub(crate) mod schedules;

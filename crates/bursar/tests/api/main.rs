@@ -12,5 +12,6 @@ mod home;
 mod journal;
 mod ledger;
 mod locks;
+mod past;
 mod reservations;
 mod upkeep;

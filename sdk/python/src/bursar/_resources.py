@@ -58,8 +58,8 @@ class BlobsCalls:
         return Call("POST", path("v1", "blobs", id, "link"), body=body)
 
     @staticmethod
-    def meta(id: str, /) -> Call[models.BlobAnswer]:
-        return Call("GET", path("v1", "blobs", id, "meta"))
+    def meta(id: str, /, *, at: str | None = None) -> Call[models.BlobAnswer]:
+        return Call("GET", path("v1", "blobs", id, "meta"), query=query({"at": at}))
 
     @staticmethod
     def remove_reference(id: str, name: str, /, *, reason: str | None = None) -> Call[None]:
@@ -88,8 +88,8 @@ class BudgetsCalls:
         return Call("DELETE", path("v1", "budgets", scope), query=query({"reason": reason}))
 
     @staticmethod
-    def get(scope: str, /) -> Call[models.BudgetAnswer]:
-        return Call("GET", path("v1", "budgets", scope))
+    def get(scope: str, /, *, at: str | None = None) -> Call[models.BudgetAnswer]:
+        return Call("GET", path("v1", "budgets", scope), query=query({"at": at}))
 
     @staticmethod
     def define(scope: str, /, **body: Unpack[models.BudgetBody]) -> Call[models.BudgetAnswer]:
@@ -207,8 +207,8 @@ class GrantsCalls:
         return Call("DELETE", path("v1", "grants", id), query=query({"reason": reason}))
 
     @staticmethod
-    def get(id: str, /) -> Call[models.GrantAnswer]:
-        return Call("GET", path("v1", "grants", id))
+    def get(id: str, /, *, at: str | None = None) -> Call[models.GrantAnswer]:
+        return Call("GET", path("v1", "grants", id), query=query({"at": at}))
 
     @staticmethod
     def erase(id: str, /, **body: Unpack[models.ReasonBody]) -> Call[None]:
@@ -231,8 +231,8 @@ class HoldsCalls:
         return Call("POST", path("v1", "holds"), body=body)
 
     @staticmethod
-    def get(id: str, /) -> Call[models.HoldAnswer]:
-        return Call("GET", path("v1", "holds", id))
+    def get(id: str, /, *, at: str | None = None) -> Call[models.HoldAnswer]:
+        return Call("GET", path("v1", "holds", id), query=query({"at": at}))
 
     @staticmethod
     def commit(id: str, /, **body: Unpack[models.CommitBody]) -> Call[models.SettledAnswer]:
@@ -324,8 +324,8 @@ class JobsCalls:
         return Call("POST", path("v1", "jobs", "retry"), body=body)
 
     @staticmethod
-    def get(id: str, /) -> Call[models.JobAnswer]:
-        return Call("GET", path("v1", "jobs", id))
+    def get(id: str, /, *, at: str | None = None) -> Call[models.JobAnswer]:
+        return Call("GET", path("v1", "jobs", id), query=query({"at": at}))
 
     @staticmethod
     def edit(id: str, /, **body: Unpack[models.EditBody]) -> Call[models.FinishedAnswer]:
@@ -457,8 +457,8 @@ class NamespacesCalls:
         return Call("GET", path("v1", "namespaces"), query=query({"cursor": cursor, "limit": limit}))
 
     @staticmethod
-    def get(name: str, /) -> Call[models.NamespaceAnswer]:
-        return Call("GET", path("v1", "namespaces", name))
+    def get(name: str, /, *, at: str | None = None) -> Call[models.NamespaceAnswer]:
+        return Call("GET", path("v1", "namespaces", name), query=query({"at": at}))
 
     @staticmethod
     def define(name: str, /, **body: Unpack[models.NamespaceBody]) -> Call[models.NamespaceAnswer]:
@@ -511,8 +511,8 @@ class SchedulesCalls:
         return Call("DELETE", path("v1", "schedules", name), query=query({"reason": reason}))
 
     @staticmethod
-    def get(name: str, /) -> Call[models.ScheduleAnswer]:
-        return Call("GET", path("v1", "schedules", name))
+    def get(name: str, /, *, at: str | None = None) -> Call[models.ScheduleAnswer]:
+        return Call("GET", path("v1", "schedules", name), query=query({"at": at}))
 
     @staticmethod
     def define(name: str, /, **body: Unpack[models.ScheduleBody]) -> Call[models.ScheduleAnswer]:
@@ -702,9 +702,9 @@ class Blobs:
         """Create a link to read a blob."""
         return self._sender.send(BlobsCalls.link(id, **body))
 
-    def meta(self, id: str, /) -> models.BlobAnswer:
+    def meta(self, id: str, /, *, at: str | None = None) -> models.BlobAnswer:
         """Get what is known about a blob."""
-        return self._sender.send(BlobsCalls.meta(id))
+        return self._sender.send(BlobsCalls.meta(id, at=at))
 
     def remove_reference(self, id: str, name: str, /, *, reason: str | None = None) -> None:
         """End a reference of the application to a blob."""
@@ -780,9 +780,9 @@ class AsyncBlobs:
         """Create a link to read a blob."""
         return await self._sender.send(BlobsCalls.link(id, **body))
 
-    async def meta(self, id: str, /) -> models.BlobAnswer:
+    async def meta(self, id: str, /, *, at: str | None = None) -> models.BlobAnswer:
         """Get what is known about a blob."""
-        return await self._sender.send(BlobsCalls.meta(id))
+        return await self._sender.send(BlobsCalls.meta(id, at=at))
 
     async def remove_reference(self, id: str, name: str, /, *, reason: str | None = None) -> None:
         """End a reference of the application to a blob."""
@@ -817,9 +817,9 @@ class Budgets:
         """Remove a budget; its spend stays recorded."""
         return self._sender.send(BudgetsCalls.remove(scope, reason=reason))
 
-    def get(self, scope: str, /) -> models.BudgetAnswer:
+    def get(self, scope: str, /, *, at: str | None = None) -> models.BudgetAnswer:
         """Get a budget and its balances."""
-        return self._sender.send(BudgetsCalls.get(scope))
+        return self._sender.send(BudgetsCalls.get(scope, at=at))
 
     def define(self, scope: str, /, **body: Unpack[models.BudgetBody]) -> models.BudgetAnswer:
         """Create or replace a budget."""
@@ -878,9 +878,9 @@ class AsyncBudgets:
         """Remove a budget; its spend stays recorded."""
         return await self._sender.send(BudgetsCalls.remove(scope, reason=reason))
 
-    async def get(self, scope: str, /) -> models.BudgetAnswer:
+    async def get(self, scope: str, /, *, at: str | None = None) -> models.BudgetAnswer:
         """Get a budget and its balances."""
-        return await self._sender.send(BudgetsCalls.get(scope))
+        return await self._sender.send(BudgetsCalls.get(scope, at=at))
 
     async def define(self, scope: str, /, **body: Unpack[models.BudgetBody]) -> models.BudgetAnswer:
         """Create or replace a budget."""
@@ -1101,9 +1101,9 @@ class Grants:
         """Revoke a grant."""
         return self._sender.send(GrantsCalls.revoke(id, reason=reason))
 
-    def get(self, id: str, /) -> models.GrantAnswer:
+    def get(self, id: str, /, *, at: str | None = None) -> models.GrantAnswer:
         """Get a grant, without its token."""
-        return self._sender.send(GrantsCalls.get(id))
+        return self._sender.send(GrantsCalls.get(id, at=at))
 
     def erase(self, id: str, /, **body: Unpack[models.ReasonBody]) -> None:
         """Erase the payload of a grant that can no longer be redeemed."""
@@ -1136,9 +1136,9 @@ class AsyncGrants:
         """Revoke a grant."""
         return await self._sender.send(GrantsCalls.revoke(id, reason=reason))
 
-    async def get(self, id: str, /) -> models.GrantAnswer:
+    async def get(self, id: str, /, *, at: str | None = None) -> models.GrantAnswer:
         """Get a grant, without its token."""
-        return await self._sender.send(GrantsCalls.get(id))
+        return await self._sender.send(GrantsCalls.get(id, at=at))
 
     async def erase(self, id: str, /, **body: Unpack[models.ReasonBody]) -> None:
         """Erase the payload of a grant that can no longer be redeemed."""
@@ -1165,9 +1165,9 @@ class Holds:
         """Place a hold."""
         return self._sender.send(HoldsCalls.place(**body))
 
-    def get(self, id: str, /) -> models.HoldAnswer:
+    def get(self, id: str, /, *, at: str | None = None) -> models.HoldAnswer:
         """Get a hold."""
-        return self._sender.send(HoldsCalls.get(id))
+        return self._sender.send(HoldsCalls.get(id, at=at))
 
     def commit(self, id: str, /, **body: Unpack[models.CommitBody]) -> models.SettledAnswer:
         """Commit a hold with the actual cost."""
@@ -1212,9 +1212,9 @@ class AsyncHolds:
         """Place a hold."""
         return await self._sender.send(HoldsCalls.place(**body))
 
-    async def get(self, id: str, /) -> models.HoldAnswer:
+    async def get(self, id: str, /, *, at: str | None = None) -> models.HoldAnswer:
         """Get a hold."""
-        return await self._sender.send(HoldsCalls.get(id))
+        return await self._sender.send(HoldsCalls.get(id, at=at))
 
     async def commit(self, id: str, /, **body: Unpack[models.CommitBody]) -> models.SettledAnswer:
         """Commit a hold with the actual cost."""
@@ -1346,9 +1346,9 @@ class Jobs:
         """Retry many jobs, by id or by filter."""
         return self._sender.send(JobsCalls.retry_many(**body))
 
-    def get(self, id: str, /) -> models.JobAnswer:
+    def get(self, id: str, /, *, at: str | None = None) -> models.JobAnswer:
         """Get a job."""
-        return self._sender.send(JobsCalls.get(id))
+        return self._sender.send(JobsCalls.get(id, at=at))
 
     def edit(self, id: str, /, **body: Unpack[models.EditBody]) -> models.FinishedAnswer:
         """Change the priority or delay of a waiting job."""
@@ -1494,9 +1494,9 @@ class AsyncJobs:
         """Retry many jobs, by id or by filter."""
         return await self._sender.send(JobsCalls.retry_many(**body))
 
-    async def get(self, id: str, /) -> models.JobAnswer:
+    async def get(self, id: str, /, *, at: str | None = None) -> models.JobAnswer:
         """Get a job."""
-        return await self._sender.send(JobsCalls.get(id))
+        return await self._sender.send(JobsCalls.get(id, at=at))
 
     async def edit(self, id: str, /, **body: Unpack[models.EditBody]) -> models.FinishedAnswer:
         """Change the priority or delay of a waiting job."""
@@ -1785,9 +1785,9 @@ class Namespaces:
         """List the namespaces that were configured, by name: reads page after page. `limit` is the size of a page."""
         return self._sender.pages(NamespacesCalls.list(cursor=None, limit=limit))
 
-    def get(self, name: str, /) -> models.NamespaceAnswer:
+    def get(self, name: str, /, *, at: str | None = None) -> models.NamespaceAnswer:
         """Get the rules of a namespace."""
-        return self._sender.send(NamespacesCalls.get(name))
+        return self._sender.send(NamespacesCalls.get(name, at=at))
 
     def define(self, name: str, /, **body: Unpack[models.NamespaceBody]) -> models.NamespaceAnswer:
         """Replace the rules of a namespace."""
@@ -1808,9 +1808,9 @@ class AsyncNamespaces:
         """List the namespaces that were configured, by name: reads page after page. `limit` is the size of a page."""
         return self._sender.pages(NamespacesCalls.list(cursor=None, limit=limit))
 
-    async def get(self, name: str, /) -> models.NamespaceAnswer:
+    async def get(self, name: str, /, *, at: str | None = None) -> models.NamespaceAnswer:
         """Get the rules of a namespace."""
-        return await self._sender.send(NamespacesCalls.get(name))
+        return await self._sender.send(NamespacesCalls.get(name, at=at))
 
     async def define(self, name: str, /, **body: Unpack[models.NamespaceBody]) -> models.NamespaceAnswer:
         """Replace the rules of a namespace."""
@@ -1933,9 +1933,9 @@ class Schedules:
         """Remove a schedule; its jobs are kept."""
         return self._sender.send(SchedulesCalls.remove(name, reason=reason))
 
-    def get(self, name: str, /) -> models.ScheduleAnswer:
+    def get(self, name: str, /, *, at: str | None = None) -> models.ScheduleAnswer:
         """Get a schedule."""
-        return self._sender.send(SchedulesCalls.get(name))
+        return self._sender.send(SchedulesCalls.get(name, at=at))
 
     def define(self, name: str, /, **body: Unpack[models.ScheduleBody]) -> models.ScheduleAnswer:
         """Create or replace a schedule."""
@@ -1972,9 +1972,9 @@ class AsyncSchedules:
         """Remove a schedule; its jobs are kept."""
         return await self._sender.send(SchedulesCalls.remove(name, reason=reason))
 
-    async def get(self, name: str, /) -> models.ScheduleAnswer:
+    async def get(self, name: str, /, *, at: str | None = None) -> models.ScheduleAnswer:
         """Get a schedule."""
-        return await self._sender.send(SchedulesCalls.get(name))
+        return await self._sender.send(SchedulesCalls.get(name, at=at))
 
     async def define(self, name: str, /, **body: Unpack[models.ScheduleBody]) -> models.ScheduleAnswer:
         """Create or replace a schedule."""

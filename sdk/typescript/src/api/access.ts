@@ -16,7 +16,7 @@ import type {
   WorkerBody,
 } from '../generated/api.js';
 import type { List } from '../page.js';
-import { type ListOptions, type ReasonOptions, Resource } from './resource.js';
+import { type ListOptions, type PastOptions, type ReasonOptions, Resource } from './resource.js';
 
 /** The calls for grants. A command redeems one: `commands.submit({ redeem: […] })`. */
 export class Grants extends Resource {
@@ -26,8 +26,8 @@ export class Grants extends Resource {
   }
 
   /** Returns a grant, without its token. */
-  find(id: string, options?: CallOptions): Promise<GrantAnswer> {
-    return this.getJson(`/v1/grants/${segment(id)}`, undefined, options);
+  find(id: string, options?: PastOptions): Promise<GrantAnswer> {
+    return this.getOne(`/v1/grants/${segment(id)}`, options);
   }
 
   /** Lists grants, without their tokens. */

@@ -15,7 +15,7 @@ import type {
   PresignBody,
 } from '../generated/api.js';
 import type { List } from '../page.js';
-import { type ListOptions, Resource } from './resource.js';
+import { type ListOptions, type PastOptions, Resource } from './resource.js';
 
 /** How long an upload may take. */
 const UPLOAD_MS_MAX = 15 * 60_000;
@@ -59,8 +59,8 @@ export class Blobs extends Resource {
   }
 
   /** Returns what is known of a blob, without its bytes. */
-  meta(id: string, options?: CallOptions): Promise<BlobAnswer> {
-    return this.getJson(`${at(id)}/meta`, undefined, options);
+  meta(id: string, options?: PastOptions): Promise<BlobAnswer> {
+    return this.getOne(`${at(id)}/meta`, options);
   }
 
   /** Lists blobs. */
@@ -158,8 +158,8 @@ export class Namespaces extends Resource {
     return this.list('/v1/namespaces', query, options);
   }
 
-  find(name: string, options?: CallOptions): Promise<NamespaceAnswer> {
-    return this.getJson(`/v1/namespaces/${segment(name)}`, undefined, options);
+  find(name: string, options?: PastOptions): Promise<NamespaceAnswer> {
+    return this.getOne(`/v1/namespaces/${segment(name)}`, options);
   }
 
   define(name: string, namespace: NamespaceBody, options?: CallOptions): Promise<NamespaceAnswer> {

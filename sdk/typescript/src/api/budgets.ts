@@ -3,7 +3,7 @@
 import { type CallOptions, segment } from '../call.js';
 import type { BudgetAnswer, BudgetBody, CreditBody, CreditedAnswer, EventAnswer, SpendSeriesAnswer, SpentAnswer } from '../generated/api.js';
 import type { List } from '../page.js';
-import { type ListOptions, type ReasonOptions, Resource } from './resource.js';
+import { type ListOptions, type PastOptions, type ReasonOptions, Resource } from './resource.js';
 
 /** A period: dates, instants, `now`, or how long ago, such as `-7d`. */
 export interface Period {
@@ -19,8 +19,8 @@ export class Budgets extends Resource {
   }
 
   /** Returns a budget and its balances. */
-  find(scope: string, options?: CallOptions): Promise<BudgetAnswer> {
-    return this.getJson(at(scope), undefined, options);
+  find(scope: string, options?: PastOptions): Promise<BudgetAnswer> {
+    return this.getOne(at(scope), options);
   }
 
   /** Creates or replaces a budget. */

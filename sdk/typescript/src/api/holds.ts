@@ -3,7 +3,7 @@
 import { type CallOptions, segment } from '../call.js';
 import type { CommandAnswer, CommandBody, CommitBody, EventAnswer, ExtendedAnswer, HoldAnswer, HoldBody, SettledAnswer } from '../generated/api.js';
 import type { List } from '../page.js';
-import { type ListOptions, type ReasonOptions, Resource } from './resource.js';
+import { type ListOptions, type PastOptions, type ReasonOptions, Resource } from './resource.js';
 
 /** A hold to place, with what happens to its units if it expires. */
 export type HoldRequest = HoldBody & {
@@ -19,8 +19,8 @@ export class Holds extends Resource {
   }
 
   /** Returns a hold. */
-  find(id: string, options?: CallOptions): Promise<HoldAnswer> {
-    return this.getJson(at(id), undefined, options);
+  find(id: string, options?: PastOptions): Promise<HoldAnswer> {
+    return this.getOne(at(id), options);
   }
 
   /** Lists the unsettled holds on a scope, in the order of their expiry. */

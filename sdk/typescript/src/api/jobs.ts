@@ -22,7 +22,7 @@ import type {
   SelectionBody,
 } from '../generated/api.js';
 import type { List } from '../page.js';
-import { type ListOptions, type ReasonOptions, Resource } from './resource.js';
+import { type ListOptions, type PastOptions, type ReasonOptions, Resource } from './resource.js';
 
 /** Which jobs a list has. */
 export interface JobQuery extends ListOptions {
@@ -51,8 +51,8 @@ export class Jobs extends Resource {
   }
 
   /** Returns a job. */
-  find(id: string, options?: CallOptions): Promise<JobAnswer> {
-    return this.getJson(at(id), undefined, options);
+  find(id: string, options?: PastOptions): Promise<JobAnswer> {
+    return this.getOne(at(id), options);
   }
 
   /** Waits until a job has ended, and returns it: `state` is `succeeded`, `dead` or `cancelled`. It waits as long as it takes, unless `signal`

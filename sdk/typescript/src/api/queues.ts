@@ -3,7 +3,7 @@
 import { type CallOptions, segment } from '../call.js';
 import type { EnqueuedAnswer, EventAnswer, QueueAnswer, QueueBody, ScheduleAnswer, ScheduleBody } from '../generated/api.js';
 import type { List } from '../page.js';
-import { type ListOptions, type ReasonOptions, Resource } from './resource.js';
+import { type ListOptions, type PastOptions, type ReasonOptions, Resource } from './resource.js';
 
 /** The period of a queue's figures. */
 export interface Figures {
@@ -54,8 +54,8 @@ export class Schedules extends Resource {
   }
 
   /** Returns a schedule. */
-  find(name: string, options?: CallOptions): Promise<ScheduleAnswer> {
-    return this.getJson(scheduleAt(name), undefined, options);
+  find(name: string, options?: PastOptions): Promise<ScheduleAnswer> {
+    return this.getOne(scheduleAt(name), options);
   }
 
   /** Creates or replaces a schedule. */

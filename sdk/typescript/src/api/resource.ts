@@ -15,11 +15,23 @@ export interface ReasonOptions extends CallOptions {
   reason?: string;
 }
 
+/** Options of reading one resource. */
+export interface PastOptions extends CallOptions {
+  /** Return the resource as it was at this moment: a time in RFC 3339 or a `Date`, or a position of the journal. Default: now. */
+  at?: string | number | Date;
+}
+
 export class Resource {
   constructor(protected readonly settings: CallSettings) {}
 
   protected getJson<T>(path: string, query?: Request['query'], options?: CallOptions): Promise<T> {
     return call<T>(this.settings, { method: 'GET', path, query }, options);
+  }
+
+  /** Reads one resource, as it is now or as it was. */
+  protected getOne<T>(path: string, options: PastOptions = {}): Promise<T> {
+    const { at, ...rest } = options;
+    return this.getJson<T>(path, { at: at instanceof Date ? at.toISOString() : at }, rest);
   }
 
   protected postJson<T>(path: string, body: unknown, options?: CallOptions): Promise<T> {

@@ -6453,7 +6453,14 @@ export interface operations {
     };
     get_blobs_id_meta: {
         parameters: {
-            query?: never;
+            query?: {
+                /**
+                 * @description Return the resource as it was at this moment: a time such as `2026-11-15T10:00:00Z`, or a position of the journal. Default: as it is
+                 *     now.
+                 * @example 2026-11-01T00:00:00Z
+                 */
+                at?: string | null;
+            };
             header?: {
                 /**
                  * @description Operators only: the tenant to act for
@@ -6690,7 +6697,14 @@ export interface operations {
     };
     get_budgets_scope: {
         parameters: {
-            query?: never;
+            query?: {
+                /**
+                 * @description Return the resource as it was at this moment: a time such as `2026-11-15T10:00:00Z`, or a position of the journal. Default: as it is
+                 *     now.
+                 * @example 2026-11-01T00:00:00Z
+                 */
+                at?: string | null;
+            };
             header?: {
                 /**
                  * @description Operators only: the tenant to act for
@@ -7775,7 +7789,14 @@ export interface operations {
     };
     get_grants_id: {
         parameters: {
-            query?: never;
+            query?: {
+                /**
+                 * @description Return the resource as it was at this moment: a time such as `2026-11-15T10:00:00Z`, or a position of the journal. Default: as it is
+                 *     now.
+                 * @example 2026-11-01T00:00:00Z
+                 */
+                at?: string | null;
+            };
             header?: {
                 /**
                  * @description Operators only: the tenant to act for
@@ -8072,7 +8093,14 @@ export interface operations {
     };
     get_holds_id: {
         parameters: {
-            query?: never;
+            query?: {
+                /**
+                 * @description Return the resource as it was at this moment: a time such as `2026-11-15T10:00:00Z`, or a position of the journal. Default: as it is
+                 *     now.
+                 * @example 2026-11-01T00:00:00Z
+                 */
+                at?: string | null;
+            };
             header?: {
                 /**
                  * @description Operators only: the tenant to act for
@@ -9093,7 +9121,14 @@ export interface operations {
     };
     get_jobs_id: {
         parameters: {
-            query?: never;
+            query?: {
+                /**
+                 * @description Return the resource as it was at this moment: a time such as `2026-11-15T10:00:00Z`, or a position of the journal. Default: as it is
+                 *     now.
+                 * @example 2026-11-01T00:00:00Z
+                 */
+                at?: string | null;
+            };
             header?: {
                 /**
                  * @description Operators only: the tenant to act for
@@ -10524,7 +10559,14 @@ export interface operations {
     };
     get_namespaces_name: {
         parameters: {
-            query?: never;
+            query?: {
+                /**
+                 * @description Return the resource as it was at this moment: a time such as `2026-11-15T10:00:00Z`, or a position of the journal. Default: as it is
+                 *     now.
+                 * @example 2026-11-01T00:00:00Z
+                 */
+                at?: string | null;
+            };
             header?: {
                 /**
                  * @description Operators only: the tenant to act for
@@ -11016,7 +11058,14 @@ export interface operations {
     };
     get_schedules_name: {
         parameters: {
-            query?: never;
+            query?: {
+                /**
+                 * @description Return the resource as it was at this moment: a time such as `2026-11-15T10:00:00Z`, or a position of the journal. Default: as it is
+                 *     now.
+                 * @example 2026-11-01T00:00:00Z
+                 */
+                at?: string | null;
+            };
             header?: {
                 /**
                  * @description Operators only: the tenant to act for

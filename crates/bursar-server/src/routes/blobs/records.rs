@@ -13,7 +13,7 @@ use crate::limits::PAGE_MAX;
 use crate::principal::permissions::Action;
 use crate::reply::{NoContent, Reply};
 use crate::route::Route;
-use crate::routes::{ListOrder, ReasonQuery, cursor, page_size};
+use crate::routes::{ListOrder, PastQuery, ReasonQuery, cursor, page_size};
 use crate::wire::Page;
 use crate::wire::blob::{BlobAnswer, BlobListWord};
 use crate::wire::budget::ReasonBody;
@@ -97,9 +97,12 @@ async fn list(input: Input<(), ListQuery>) -> Result<Reply<Page<BlobAnswer>>, Pr
     Ok(Reply::new(Page { items, next: mark.map(|id: BlobId| id.to_string()) }))
 }
 
-async fn meta(input: Input<BlobId>) -> Result<Reply<BlobAnswer>, Problem> {
+async fn meta(input: Input<BlobId, PastQuery>) -> Result<Reply<BlobAnswer>, Problem> {
     let blob = reach::readable(&input.call, input.parameter).await?;
-    Ok(Reply::new(BlobAnswer::from(&blob)))
+    let Some(moment) = input.query.moment()? else { return Ok(Reply::new(BlobAnswer::from(&blob))) };
+    let found = input.call.bursar().past(moment).await?.blob(blob.id).await?;
+    let found = found.ok_or_else(|| Problem::not_found(format_args!("blob {}", blob.id)))?;
+    Ok(Reply::new(BlobAnswer::from(&found)))
 }
 
 async fn delete(input: Input<BlobId, ReasonQuery>) -> Result<NoContent, Problem> {
