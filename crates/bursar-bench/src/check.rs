@@ -53,7 +53,7 @@ impl Options {
         let wrong = |detail: String| Err(BenchError::Usage(detail));
         match self.bench {
             None => return wrong("--through needs a benchmark: name one, such as command".into()),
-            Some(bench @ (Bench::Latency | Bench::Meter | Bench::Http | Bench::Blob)) => {
+            Some(bench @ (Bench::Latency | Bench::Meter | Bench::MeterSlices | Bench::Http | Bench::Blob)) => {
                 return wrong(format!("{} cannot be measured with --through", bench.as_str()));
             }
             Some(_) => {}
@@ -74,7 +74,9 @@ impl Options {
         let wrong = |detail: &str| Err(BenchError::Usage(detail.to_owned()));
         let of_jobs = self.bench.filter(|bench| bench.is_on_jobs());
         match self.bench {
-            Some(Bench::Meter) => return self.check_http("meter", CALLERS_HTTP_MAX, Baseline::Unmetered),
+            Some(bench @ (Bench::Meter | Bench::MeterSlices)) => {
+                return self.check_http(bench.as_str(), CALLERS_HTTP_MAX, Baseline::Unmetered);
+            }
             Some(Bench::Http) => return self.check_http("http", CALLERS_SERVED_MAX, Baseline::Axum),
             Some(Bench::Blob) => return self.check_http("blob", CALLERS_SERVED_MAX, Baseline::Files),
             _ => {}

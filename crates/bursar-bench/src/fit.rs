@@ -10,7 +10,7 @@ impl Options {
         let mut notes = Vec::new();
         let bench = self.bench;
         let of_jobs = bench.is_some_and(Bench::is_on_jobs);
-        let over_http = matches!(bench, Some(Bench::Meter | Bench::Http | Bench::Blob));
+        let over_http = matches!(bench, Some(Bench::Meter | Bench::MeterSlices | Bench::Http | Bench::Blob));
         let name = bench.map_or("the standard set", Bench::as_str);
         let mut ignore = |given: bool, option: &str, why: &str| {
             if given {

@@ -178,7 +178,7 @@ impl BaselineRunner {
                 let empty = Measurement { history, backlog, keys, ..line.clone() };
                 BaselineRunner::Subject(Box::new(Subject::open(home, &empty, SEED).await?))
             }
-            Baseline::Unmetered => BaselineRunner::Unmetered(App::open(None).await?),
+            Baseline::Unmetered => BaselineRunner::Unmetered(App::open(None, None).await?),
             Baseline::Direct => {
                 let direct = Measurement { through: None, ..line.clone() };
                 BaselineRunner::Subject(Box::new(Subject::open(home, &direct, SEED).await?))

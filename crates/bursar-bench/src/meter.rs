@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::routing::get;
-use bursar::meter::Meter;
+use bursar::meter::{Meter, SliceSettings};
 use bursar::{Bursar, Limit};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -25,12 +25,16 @@ pub(crate) struct App {
 }
 
 impl App {
-    /// Starts the application; with a Bursar, each request is charged to its caller first.
-    pub(crate) async fn open(bursar: Option<&Bursar>) -> Result<App, BenchError> {
+    /// Starts the application; with a Bursar, each request is charged to its caller first, in a transaction or from a slice in memory.
+    pub(crate) async fn open(bursar: Option<&Bursar>, slices: Option<SliceSettings>) -> Result<App, BenchError> {
         let mut app = Router::new().route("/word", get(|| async { "word" }));
         if let Some(bursar) = bursar {
             let quota = vec![Limit::new(AMPLE_LIMIT, "hour".parse()?)];
-            let meter = Meter::builder(bursar.clone()).set(|settings| settings.quota = quota).build();
+            let meter = Meter::builder(bursar.clone()).set(|settings| {
+                settings.quota = quota;
+                settings.slices = slices;
+            });
+            let meter = meter.build();
             app = app.layer(meter.map_err(|error| BenchError::Failed(error.to_string()))?.layer());
         }
         let listener = TcpListener::bind("127.0.0.1:0").await?;

@@ -29,6 +29,8 @@ pub enum Bench {
     Latency,
     /// A request over HTTP to an application that meters its callers.
     Meter,
+    /// A request over HTTP to an application that admits busy callers from memory.
+    MeterSlices,
     /// Requests to the server over HTTP.
     Http,
     /// Empty jobs, run by a worker with a handler.
@@ -207,8 +209,8 @@ impl Options {
         if let Some(bench) = self.bench.filter(|bench| bench.is_on_jobs()) {
             return self.lines_of_jobs(bench);
         }
-        if self.bench == Some(Bench::Meter) {
-            return self.metered(&CALLERS_HTTP, &SCOPES);
+        if let Some(bench @ (Bench::Meter | Bench::MeterSlices)) = self.bench {
+            return self.metered(bench, &CALLERS_HTTP, &SCOPES);
         }
         if self.bench == Some(Bench::Http) {
             return self.served();
@@ -232,7 +234,9 @@ impl Options {
                     let long = Options { history, backlog, ..self.clone() };
                     lines.extend(long.lines_of_jobs(Bench::Drain));
                 }
-                lines.extend(self.metered(&[CALLERS_COMMON], &SCOPES[1..]));
+                for bench in [Bench::Meter, Bench::MeterSlices] {
+                    lines.extend(self.metered(bench, &[CALLERS_COMMON], &SCOPES[1..]));
+                }
                 lines.extend(self.served());
                 lines.extend(self.on_blobs());
                 lines
@@ -240,9 +244,9 @@ impl Options {
         }
     }
 
-    fn metered(&self, callers: &[usize], scopes: &[usize]) -> Vec<Measurement> {
+    fn metered(&self, bench: Bench, callers: &[usize], scopes: &[usize]) -> Vec<Measurement> {
         let few = Options { callers: self.callers.map(|callers| callers.min(CALLERS_HTTP_MAX)), ..self.clone() };
-        few.lines(&[Bench::Meter], callers, scopes, &[0], self.baseline.unwrap_or(Baseline::Unmetered))
+        few.lines(&[bench], callers, scopes, &[0], self.baseline.unwrap_or(Baseline::Unmetered))
     }
 
     fn served(&self) -> Vec<Measurement> {
@@ -408,8 +412,8 @@ macro_rules! names {
 names!(
     Bench, "benchmark",
     "command" => Command, "hold" => Hold, "settle" => Settle, "enqueue" => Enqueue, "enqueue-bulk" => EnqueueBulk,
-    "drain" => Drain, "latency" => Latency, "meter" => Meter, "http" => Http, "drain-worker" => DrainWorker,
-    "blob" => Blob
+    "drain" => Drain, "latency" => Latency, "meter" => Meter, "meter-slices" => MeterSlices, "http" => Http,
+    "drain-worker" => DrainWorker, "blob" => Blob
 );
 names!(
     Baseline, "baseline",

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use bursar::meter::SliceSettings;
 use bursar::{Budget, Bursar, IdSource, JobKind, JobSpec, Limit, Payload, Queue, Scope, Time};
 use tokio::task::JoinSet;
 
@@ -90,8 +91,9 @@ impl Subject {
         let (child_process, tokens, app) = (line.child_process, Arc::default(), None);
         let mut subject =
             Subject { bursar, database, bench, callers, jobs, child_process, scopes, app, tokens, rate: 0.0 };
-        if bench == Bench::Meter {
-            subject.app = Some(App::open(Some(&subject.bursar)).await?);
+        if matches!(bench, Bench::Meter | Bench::MeterSlices) {
+            let slices = (bench == Bench::MeterSlices).then(SliceSettings::default);
+            subject.app = Some(App::open(Some(&subject.bursar), slices).await?);
             return Ok(subject);
         }
         if bench.is_on_jobs() {
@@ -150,7 +152,7 @@ impl Subject {
             Bench::Latency => jobs::latency(bursar, &self.database, self.child_process, jobs).await,
             Bench::Command | Bench::Hold | Bench::Settle | Bench::Enqueue => self.closed_loop_round(time).await,
             Bench::Http | Bench::Blob => Err(BenchError::Failed("the server is measured in a child process".into())),
-            Bench::Meter => {
+            Bench::Meter | Bench::MeterSlices => {
                 let app =
                     self.app.as_ref().ok_or_else(|| BenchError::Failed("the application is not running".into()))?;
                 app.round(self.callers, self.scopes.len(), time).await

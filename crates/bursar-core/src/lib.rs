@@ -33,6 +33,7 @@
 //! | [`budget`], [`window`] | limits, and the period over which each counts |
 //! | [`scope`], `bucket` | the balances of a scope, and how time changes them |
 //! | [`hold`], [`live`] | holds, and their charges on a scope in order of expiry |
+//! | [`slice`](mod@slice) | units of a quota that a node has held, to admit requests from memory |
 //! | [`grant`], [`credential`] | single-use tokens, and tokens that authenticate callers over HTTP |
 //! | [`job`], [`cron`] | jobs, queues, leases, flow control and schedules |
 //! | [`blob`] | the metadata of stored bytes, and what refers to them |
@@ -68,6 +69,7 @@ pub mod payload;
 pub mod refusal;
 pub mod request;
 pub mod scope;
+pub mod slice;
 pub mod state;
 pub mod time;
 pub mod trace;

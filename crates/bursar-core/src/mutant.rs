@@ -31,6 +31,10 @@ macro_rules! mutants {
 }
 
 mutants! {
+    /// A slice of a quota is used after its windows have ended.
+    SpendOldSlice = "spend-old-slice",
+    /// A slice of a quota gives out more units than were held.
+    OverspendSlice = "overspend-slice",
     /// An expired hold can still be extended.
     SkipExpiryCheck = "skip-expiry-check",
     /// An expired hold still counts.

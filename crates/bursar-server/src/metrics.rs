@@ -86,6 +86,12 @@ const METRICS: [(&str, &str, &str); 63] = [
         "Attempts to archive the journal in the background that failed on this node and are repeated.",
     ),
     ("bursar_meter_admitted_total", "counter", "Metered requests charged to a quota and served."),
+    (
+        "bursar_meter_sliced_total",
+        "counter",
+        "Metered requests admitted from memory; they are among the admitted ones.",
+    ),
+    ("bursar_meter_slices_total", "counter", "Holds placed to admit requests from memory."),
     ("bursar_meter_exceeded_total", "counter", "Metered requests refused because their caller's quota was exhausted."),
     ("bursar_meter_bypassed_total", "counter", "Metered requests that cost nothing."),
     ("bursar_meter_rejected_total", "counter", "Metered requests whose signature was missing or refused."),

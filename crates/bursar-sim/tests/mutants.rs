@@ -14,6 +14,7 @@ use bursar_core::mutant::Mutant;
 use bursar_core::name::{JobKind, Queue, ScheduleName, Tenant};
 use bursar_core::payload::Payload;
 use bursar_core::request::{CheckedRequest, Op};
+use bursar_core::slice::Slice;
 use bursar_core::time::{Span, Time};
 use bursar_core::window::Zone;
 use bursar_sim::sim::mutation::caught_elsewhere;
@@ -32,6 +33,13 @@ fn every_fault_is_caught_and_correct_worlds_pass() {
     let jobs = jobs_per_tick();
     Mutant::switch(None);
     assert_eq!(jobs, 4, "each of the four tick requests enqueues a job, even the early one");
+    assert_eq!(admitted_by_an_old_slice(), 10);
+    for (fault, admitted) in [(Mutant::SpendOldSlice, 12), (Mutant::OverspendSlice, 15)] {
+        Mutant::switch(Some(fault));
+        let with_fault = admitted_by_an_old_slice();
+        Mutant::switch(None);
+        assert_eq!(with_fault, admitted, "{fault:?} admits units that the slice does not have");
+    }
     let hunted = Mutant::ALL.iter().copied().filter(|mutant| caught_elsewhere(*mutant).is_none());
     let worlds = hunted.map(Some).chain([None]).collect();
     let mut caught_by = Vec::new();
@@ -90,6 +98,16 @@ fn failed_check(fault: Option<Mutant>) -> Option<String> {
         String::from_utf8_lossy(&output.stderr)
     );
     check
+}
+
+/// Returns how many units one slice of 12 admits by requests of 5 units, and by one of 2 units when its life has ended.
+fn admitted_by_an_old_slice() -> i64 {
+    let mut slice = Slice::new(12, Span::from_secs(10));
+    for _ in 0..3 {
+        slice.take(5, Span::from_secs(9));
+    }
+    slice.take(2, Span::from_secs(10));
+    slice.spent()
 }
 
 /// Returns how many jobs one tick of a schedule enqueues when one request comes early and three come in time, two of them in

@@ -16,7 +16,7 @@ Benchmarks run on SQLite in a temporary folder, and on a temporary PostgreSQL se
 and everything created is removed. BURSAR_DATABASE and the configuration file are ignored, since they name a database in use. \
 How to read the figures: docs/performance.md.")]
 pub(crate) struct Bench {
-    /// Benchmark: command, hold, settle; enqueue, enqueue-bulk, drain, drain-worker, latency (jobs); meter, http, blob (over HTTP)
+    /// Benchmark: command, hold, settle; enqueue, enqueue-bulk, drain, drain-worker, latency (jobs); meter, meter-slices, http, blob (over HTTP)
     /// [default: the standard set]
     name: Option<bursar_bench::Bench>,
     /// Concurrent callers: leasing loops for drain, handlers of the worker for drain-worker, calls for enqueue-bulk

@@ -30,7 +30,7 @@ pub fn caught_elsewhere(mutant: Mutant) -> Option<&'static str> {
             Some("the archive, in `tests/archive.rs`")
         }
         Mutant::KeepMovedRow | Mutant::KeepStaleRow => Some("moving, in `tests/moved.rs`"),
-        Mutant::TickTwice => Some("a rule, in `tests/mutants.rs`"),
+        Mutant::TickTwice | Mutant::SpendOldSlice | Mutant::OverspendSlice => Some("a rule, in `tests/mutants.rs`"),
         _ => None,
     }
 }

@@ -1,4 +1,4 @@
-//! Admission: charges requests to their callers' quotas. Only this file of the meter makes requests to Bursar.
+//! Admission: charges requests to their callers' quotas. Only this file and `slices.rs` make requests to Bursar.
 
 use bursar_core::budget::{Budget, Limit};
 use bursar_core::context::Actor;
@@ -110,7 +110,7 @@ impl Meter {
         })
     }
 
-    fn charge(&self, caller: &Caller, units: i64) -> CommandBuilder {
+    pub(super) fn charge(&self, caller: &Caller, units: i64) -> CommandBuilder {
         // An actor that the application has set is more precise than the name of the caller.
         let bursar = match self.bursar.context.actor {
             Actor::System => self.bursar.by(Actor::Agent(caller.name().to_owned())),
@@ -120,7 +120,7 @@ impl Meter {
     }
 
     /// Turns a refusal by a limit or a freeze into [`QuotaExceeded`]. Other refusals are errors.
-    fn admission<T>(&self, caller: &Caller, submitted: Result<T, Error>) -> Result<Admission<T>, Error> {
+    pub(super) fn admission<T>(&self, caller: &Caller, submitted: Result<T, Error>) -> Result<Admission<T>, Error> {
         match submitted {
             Ok(done) => Ok(Ok(done)),
             Err(Error::Refused(refusal @ Refusal::Refused(_))) => {
@@ -323,7 +323,10 @@ impl Meter {
                     let recorded = self.with_timeout(self.check_and_record_once(caller, estimate, once)).await;
                     recorded.map(|recorded| recorded.map(|recorded| recorded.standing))
                 }
-                None => self.with_timeout(self.check_and_record(caller, estimate)).await,
+                None => match settings.slices {
+                    Some(slices) => self.with_timeout(self.admit_in_memory(slices, caller, estimate)).await,
+                    None => self.with_timeout(self.check_and_record(caller, estimate)).await,
+                },
             };
             paid.map(|paid| paid.map(Admitted::Paid))
         };

@@ -35,6 +35,10 @@ macro_rules! counters {
 counters! {
     /// Requests charged to a quota and served.
     admitted,
+    /// Requests admitted from memory; they are among the admitted ones.
+    sliced,
+    /// Holds placed to admit requests from memory.
+    slices,
     /// Requests refused because their caller's quota was exhausted.
     exceeded,
     /// Requests that cost nothing because of their path or their caller, or because the meter is off.

@@ -20,8 +20,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 //! ```
 //!
-//! A charge is durable before its request is served. The meter keeps no state of callers in memory; each caller that is
-//! charged has a row in the database, like any scope.
+//! A charge is durable before its request is served, unless the setting `slices` lets the meter admit requests of busy
+//! callers from memory. Each caller that is charged has a row in the database, like any scope.
 
 mod admit;
 mod agent_keys;
@@ -37,6 +37,7 @@ mod seen;
 mod settings;
 mod settle;
 mod signed;
+mod slices;
 mod standing;
 
 use std::sync::Arc;
@@ -63,12 +64,14 @@ pub use crate::meter::pattern::{BadPath, PathPattern};
 pub use crate::meter::settings::{Anonymous, MeterError, MeterSettings, OnFailure};
 pub use crate::meter::settle::ActualCost;
 pub use crate::meter::signed::{BodyCheck, SignatureSettings, Signed, SignedRequest};
+pub use crate::meter::slices::SliceSettings;
 pub use crate::meter::standing::{LimitStanding, QuotaExceeded, Standing};
 
 use crate::api::instance::Bursar;
 use crate::meter::agent_keys::AgentKeys;
 use crate::meter::counters::LiveCounters;
 use crate::meter::seen::SeenNonces;
+use crate::meter::slices::Slices;
 
 /// Charges requests to the quotas of their callers. Cheap to clone.
 #[derive(Clone)]
@@ -86,6 +89,7 @@ struct Inner {
     counters: LiveCounters,
     agents: AgentKeys,
     seen: SeenNonces,
+    slices: Slices,
 }
 
 /// Builds a meter. From [`Meter::builder`].
@@ -174,7 +178,10 @@ impl MeterBuilder {
         let agents = AgentKeys::open(&settings)?;
         let seen = SeenNonces::new(settings.signatures.window());
         let counters = LiveCounters::default();
-        let inner = Arc::new(Inner { settings, quota, identify, clock, counters, agents, seen });
-        Ok(Meter { bursar, inner })
+        let slices = Slices::default();
+        let inner = Arc::new(Inner { settings, quota, identify, clock, counters, agents, seen, slices });
+        let meter = Meter { bursar, inner };
+        meter.inner.settings.slices.into_iter().for_each(|settings| meter.tend_slices(settings));
+        Ok(meter)
     }
 }

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use crate::meter::cost::CostModel;
 use crate::meter::pattern::PathPattern;
 use crate::meter::signed::{SignatureSettings, Signed};
+use crate::meter::slices::SliceSettings;
 
 /// The settings of a meter.
 #[derive(Clone, Debug, Deserialize)]
@@ -36,6 +37,8 @@ pub struct MeterSettings {
     pub hold_ms: u64,
     /// The KiB that are held for a payload whose size is not known in advance.
     pub streamed_kib: u32,
+    /// Whether requests of busy callers are admitted from memory, from units that this process holds in advance.
+    pub slices: Option<SliceSettings>,
     /// Whether callers sign their requests.
     pub signed: Signed,
     /// What signatures are checked against.
@@ -78,6 +81,7 @@ impl Default for MeterSettings {
             patience_ms: 2_000,
             hold_ms: 300_000,
             streamed_kib: 64,
+            slices: None,
             signed: Signed::default(),
             signatures: SignatureSettings::default(),
         }
@@ -133,6 +137,7 @@ impl MeterSettings {
         if !(1_000..=86_400_000).contains(&self.hold_ms) {
             return wrong("hold_ms", "must be from 1000 to 86400000");
         }
+        self.slices.as_ref().map_or(Ok(()), SliceSettings::check)?;
         if self.signed != Signed::Off {
             self.signatures.check()?;
         }
@@ -185,6 +190,8 @@ mod tests {
         assert_eq!((assert.base, assert.per_kib, assert.two_phase), (10, 1, true));
         assert_eq!((vote.base, vote.method.as_ref().unwrap().as_str()), (1, "POST"));
         assert_eq!((query.extras[0].each, format!("{:?}", query.extras[0].count)), (1, "Query(\"lens\")".into()));
+        assert_eq!(settings.slices, Some(SliceSettings { life_ms: 5_000, share_percent: 20 }));
+        assert_eq!(MeterSettings::from_toml("slices = {}").unwrap().slices, Some(SliceSettings::default()));
         assert_eq!(MeterSettings::from_toml("").unwrap().quota, MeterSettings::default().quota);
     }
 
@@ -228,6 +235,8 @@ mod tests {
             ),
             ("[signatures]\nagents = { a = [{ key = '0a' }] }", "must be 32 bytes as 64 hexadecimal digits"),
             ("hold_ms = 5", "hold_ms: must be from 1000"),
+            ("slices = { life_ms = 999 }", "slices.life_ms: must be from 1000"),
+            ("slices = { share_percent = 51 }", "slices.share_percent: must be from 1 to 50"),
             ("bypass = ['livez']", "the path \"livez\" must begin with a slash"),
             ("[costs]\nbase = -1", "base = -1"),
             ("[[costs.operations]]\nname = 'a'\npath = '/a'", "missing field `base`"),

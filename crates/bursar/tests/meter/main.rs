@@ -9,3 +9,4 @@ mod fuzz;
 mod phases;
 mod quota;
 mod signed;
+mod slices;
