@@ -41,6 +41,17 @@ def test_a_hold_is_released_when_its_block_fails(client: Client, name: str) -> N
     assert spent(client, name) == (0, 0)
 
 
+def test_a_budget_as_it_was(client: Client, name: str) -> None:
+    budget(client, name)
+    with client.hold(name, 40) as hold:
+        hold.commit(25)
+    placed = next(event for event in client.budgets.history(name)["items"] if event["kind"] == "hold.placed")
+    balance = client.budgets.get(name, at=str(placed["position"]))["balances"][0]
+    assert (balance["posted"], balance["held"]) == (0, 40)
+    with pytest.raises(errors.Invalid, match="future"):
+        client.budgets.get(name, at="2999-01-01T00:00:00Z")
+
+
 def test_a_hold_is_settled_once(client: Client, name: str) -> None:
     budget(client, name)
     with client.hold(name, 40) as hold:

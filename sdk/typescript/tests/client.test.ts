@@ -136,6 +136,20 @@ describe('calls over a scripted server', () => {
     assert.doesNotMatch(inspect(client, { depth: 9 }) + JSON.stringify(client), /secret-token/);
   });
 
+  test('the past is asked for by a time, a date or a position', async () => {
+    const server = await Scripted.start(json(200, {}));
+    const client = new Bursar({ url: server.url });
+    await client.budgets.find('a', { at: new Date('2026-11-15T10:00:00Z') });
+    await client.holds.find('b', { at: 1200 });
+    await client.blobs.meta('c', { at: '2026-11-15T10:00:00Z' });
+    await client.jobs.find('d');
+    await server.stop();
+    assert.deepEqual(
+      server.seen.map((request) => decodeURIComponent(request.path ?? '')),
+      ['/v1/budgets/a?at=2026-11-15T10:00:00.000Z', '/v1/holds/b?at=1200', '/v1/blobs/c/meta?at=2026-11-15T10:00:00Z', '/v1/jobs/d'],
+    );
+  });
+
   test('invalid settings are refused', () => {
     for (const url of ['', 'localhost:1', 'ftp://a', 'http://u:p@a', 'http://a/?b=c']) {
       assert.throws(() => new Bursar({ url }), ArgumentError, url);
