@@ -22,7 +22,7 @@ const COUNT_TIMEOUT: Duration = Duration::from_secs(2);
 const SECONDS: [f64; 10] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0];
 
 /// Every metric: name, Prometheus type, help text.
-const METRICS: [(&str, &str, &str); 63] = [
+const METRICS: [(&str, &str, &str); 65] = [
     ("bursar_build_info", "gauge", "Always 1; the label `version` is the version of Bursar."),
     ("bursar_http_requests_total", "counter", "HTTP requests answered, by method, route and status."),
     (

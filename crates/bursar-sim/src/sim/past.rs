@@ -67,6 +67,17 @@ impl Reader<'_> {
         past.replay().map_err(|error| format!("{stream}: {error}"))
     }
 
+    /// Returns whether the first event of a stream, of those that are linked, came after the moment.
+    fn began_later(&self, stream: &Stream, last: Option<BatchId>) -> bool {
+        let rows = std::iter::successors(last.and_then(|last| self.now.journal.get(last)), |row| {
+            self.now.journal.get(row.batch.prev.get(stream)?)
+        });
+        match (rows.last(), self.moment) {
+            (Some(first), Moment::After(position)) => first.position > position,
+            _ => false,
+        }
+    }
+
     fn compare<K: Ord, V: PartialEq + Debug>(
         &self,
         now: &BTreeMap<K, V>,
@@ -77,6 +88,10 @@ impl Reader<'_> {
     ) -> Result<(), String> {
         for (key, row) in some(now.iter()) {
             let stream = stream(key);
+            // Requests of a world may mint a grant with an id that an old grant had, which was deleted since.
+            if self.began_later(&stream, last(row)) {
+                continue;
+            }
             let found = self.read(&stream, last(row))?;
             same(&stream, found.as_ref().and_then(|tables| table(tables).get(key)), table(then).get(key))?;
         }
