@@ -356,7 +356,7 @@ pub(crate) async fn run(args: Jobs, context: &Context) -> Result<Exit, Problem> 
     match args {
         Jobs::Enqueue(args) => enqueue(args, context).await?,
         Jobs::Show { id, moment } => {
-            view::print_job(&*jobs.show_at(id, moment.get()).await?, moment.get(), context).await?
+            view::print_job(&*jobs.show_at(id, moment.get()).await?, moment.get(), context).await?;
         }
         Jobs::List { state, filter, page } => {
             let found = jobs.list(&page.of(filter.clone().query(state))).await?;

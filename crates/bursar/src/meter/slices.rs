@@ -19,12 +19,12 @@ use tokio::time::Instant;
 
 use crate::api::held::Held;
 use crate::error::Error;
+use crate::meter::Meter;
 use crate::meter::admit::Admission;
 use crate::meter::caller::Caller;
 use crate::meter::counters::count;
 use crate::meter::settings::MeterError;
 use crate::meter::standing::Standing;
-use crate::meter::{Inner, Meter};
 
 /// The settings of admission from memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
