@@ -232,6 +232,8 @@ impl Server {
         if tokio::time::timeout(app.limits.drain, closed).await.is_err() {
             tracing::warn!("shutdown timed out with requests still running (limits.drain_ms)");
         }
+        // What this process still held of its callers' quotas would count as spent.
+        app.metering.meter.give_back_slices().await;
         if let Some(exporting) = exporting {
             exporting.stop().await;
         }

@@ -173,6 +173,25 @@ fn reported_reset(answer: &Response) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stopped_server_gives_back_what_it_held_of_quotas() {
+    let settings = "quota = [{ amount = 1000, window = 'year' }]\npatience_ms = 120000\nslices = {}";
+    let meter = Some(MeterSettings::from_toml(settings).unwrap());
+    let mut server = TestServer::on("sqlite::memory:", Settings { meter, ..Settings::default() }).await;
+    let user = server.key("acme", "user").await;
+    for sent in 1..=20 {
+        let answer = server.call_as(&user, "GET", "/v1/budgets", Value::Null).await.is(200);
+        assert_eq!(answer.header("x-quota-remaining"), Some((1_000 - sent).to_string().as_str()));
+    }
+    let metrics = server.call("GET", "/metrics", Value::Null).await.is(200).text;
+    assert!(!metrics.contains("bursar_meter_sliced_total 0"), "requests are admitted from memory");
+    server.stop_soon().await.unwrap();
+    let acme = server.bursar.tenant("acme").unwrap();
+    let view = acme.ledger().budget("agent:user:user of acme").await.unwrap().unwrap();
+    assert_eq!((view.balances[0].posted, view.balances[0].held), (20, 0), "exactly what was admitted");
+    server.bursar.clone().close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn callers_of_the_server_have_quotas_on_sqlite() {
     callers_of_the_server_have_quotas(metered("sqlite::memory:").await).await;
 }
