@@ -120,11 +120,12 @@ fn every_bench(database: &str) {
         check(line, Some("empty"));
         assert_eq!((line.history_rows, line.backlog, line.snapshot_held), (321, backlog.unwrap_or(0), true));
     }
-    let metered = short("meter", database);
-    let [line] = &lines(&metered)[..] else { panic!("one line") };
-    check(line, Some("unmetered"));
-    assert_eq!((line.bench.as_str(), line.callers, line.scopes), ("meter", 3, 2));
-    let alone = Options { baseline: Some("none".parse().unwrap()), ..metered };
+    for bench in ["meter-slices", "meter"] {
+        let [line] = &lines(&short(bench, database))[..] else { panic!("one line") };
+        check(line, Some("unmetered"));
+        assert_eq!((line.bench.as_str(), line.callers, line.scopes), (bench, 3, 2));
+    }
+    let alone = Options { baseline: Some("none".parse().unwrap()), ..short("meter", database) };
     let [line] = &lines(&alone)[..] else { panic!("one line") };
     check(line, None);
     let alone = Options { baseline: Some("none".parse().unwrap()), ..short("hold", database) };
