@@ -105,7 +105,10 @@ fn unused_options_are_ignored_with_a_note() {
 fn invalid_bench_arguments_are_wrong_usage() {
     let dir = Workdir::empty();
     for (args, word) in [
-        (&["bench", "quick"][..], "command, hold, settle, enqueue, enqueue-bulk, drain, latency, meter, http"),
+        (
+            &["bench", "quick"][..],
+            "command, hold, settle, enqueue, enqueue-bulk, drain, latency, meter, meter-slices, http",
+        ),
         (&["bench", "drain", "--jobs", "0"], "jobs"),
         (&["bench", "latency", "--processes", "3"], "processes"),
         (&["bench", "drain", "--baseline", "textbook"], "empty or none"),
