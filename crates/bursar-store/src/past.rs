@@ -16,7 +16,7 @@ use crate::memory::Tables;
 use crate::store::Journaled;
 
 /// The most transactions of one row that are read.
-pub const PAST_TRANSACTIONS_MAX: usize = 50_000;
+pub const PAST_TRANSACTIONS_MAX: usize = 10_000;
 
 /// A moment of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -24,7 +24,7 @@ use crate::error::Error;
 /// from time alone: of a job, that a lease was renewed and progress that was not a checkpoint; of a queue, its figures. A row that was
 /// deleted since, for example by retention, is not found.
 ///
-/// A call reads the row's events from the beginning, at most those of 50,000 transactions, and fails with `Invalid` if there are more.
+/// A call reads the row's events from the beginning, at most those of 10,000 transactions, and fails with `Invalid` if there are more.
 #[derive(Clone, Copy)]
 pub struct Past<'a> {
     bursar: &'a Bursar,
