@@ -108,7 +108,7 @@ async fn show(input: Input<Scope, PastQuery>) -> Result<Reply<BudgetAnswer>, Pro
     let found = input.call.bursar().past(moment).await?.budget(&input.parameter).await?;
     match found {
         Some(found) => Ok(Reply::new(convert::budget_answer(&found))),
-        None => Err(Problem::unknown_scope(&input.parameter)),
+        None => Err(input.query.not_found(format_args!("budget {}", input.parameter))),
     }
 }
 

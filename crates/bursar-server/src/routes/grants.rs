@@ -90,7 +90,7 @@ async fn show(input: Input<GrantId, PastQuery>) -> Result<Reply<GrantAnswer>, Pr
         }
         None => (bursar.grants().find(input.parameter).await?, bursar.now().await?),
     };
-    let found = found.ok_or_else(|| Problem::not_found(format_args!("grant {}", input.parameter)))?;
+    let found = found.ok_or_else(|| input.query.not_found(format_args!("grant {}", input.parameter)))?;
     Ok(Reply::new(GrantAnswer::at(&found, now)))
 }
 

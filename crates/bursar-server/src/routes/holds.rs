@@ -103,7 +103,7 @@ async fn show(input: Input<HoldId, PastQuery>) -> Result<Reply<HoldAnswer>, Prob
         }
         None => (bursar.ledger().find(input.parameter).await?, bursar.now().await?),
     };
-    let found = found.ok_or_else(|| Problem::not_found(format_args!("hold {}", input.parameter)))?;
+    let found = found.ok_or_else(|| input.query.not_found(format_args!("hold {}", input.parameter)))?;
     Ok(Reply::new(HoldAnswer::at(&found, now)))
 }
 

@@ -244,7 +244,7 @@ async fn show(input: Input<JobId, PastQuery>) -> Result<Reply<JobAnswer>, Proble
         }
         None => (bursar.jobs().find(input.parameter).await?, bursar.now().await?),
     };
-    let found = found.ok_or_else(|| Problem::not_found(format_args!("job {}", input.parameter)))?;
+    let found = found.ok_or_else(|| input.query.not_found(format_args!("job {}", input.parameter)))?;
     let tag = moment.is_none().then(|| found.fingerprint());
     Ok(Reply::new(JobAnswer::at(&found, now)).tagged(tag))
 }

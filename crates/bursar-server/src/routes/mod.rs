@@ -141,6 +141,14 @@ impl PastQuery {
         };
         self.at.as_ref().map(parse).transpose()
     }
+
+    /// Returns the problem of a resource that is not there, or was not at the requested moment.
+    pub(crate) fn not_found(&self, what: impl std::fmt::Display) -> Problem {
+        match &self.at {
+            Some(at) => Problem::not_found(format_args!("{what} at {at}")),
+            None => Problem::not_found(what),
+        }
+    }
 }
 
 /// Checks the requested page size.

@@ -59,7 +59,7 @@ async fn list(input: Input<(), PageQuery>) -> Result<Reply<Page<ScheduleAnswer>>
 async fn show(input: Input<ScheduleName, PastQuery>) -> Result<Reply<ScheduleAnswer>, Problem> {
     let Some(moment) = input.query.moment()? else { return view(&input.call, input.parameter).await };
     let found = input.call.bursar().past(moment).await?.schedule(&input.parameter).await?;
-    let found = found.ok_or_else(|| Problem::not_found(format_args!("schedule {}", input.parameter)))?;
+    let found = found.ok_or_else(|| input.query.not_found(format_args!("schedule {}", input.parameter)))?;
     Ok(Reply::new(ScheduleAnswer::of(input.parameter, &found)))
 }
 

@@ -101,7 +101,7 @@ async fn meta(input: Input<BlobId, PastQuery>) -> Result<Reply<BlobAnswer>, Prob
     let blob = reach::readable(&input.call, input.parameter).await?;
     let Some(moment) = input.query.moment()? else { return Ok(Reply::new(BlobAnswer::from(&blob))) };
     let found = input.call.bursar().past(moment).await?.blob(blob.id).await?;
-    let found = found.ok_or_else(|| Problem::not_found(format_args!("blob {}", blob.id)))?;
+    let found = found.ok_or_else(|| input.query.not_found(format_args!("blob {}", blob.id)))?;
     Ok(Reply::new(BlobAnswer::from(&found)))
 }
 
